@@ -7,8 +7,8 @@ use clap::Args;
 use std::path::PathBuf;
 use warmswap_policy::SchemeSpec;
 use warmswap_results::tables;
-use warmswap_study::compare::{as_in_its_paper, with_limits};
-use warmswap_study::{Options, compare};
+use warmswap_study::compare;
+use warmswap_study::compare::with_limits;
 
 const HELP: &str = "\
 Examples:
@@ -53,13 +53,7 @@ pub fn run(args: CompareArgs, host: &dyn Host) -> Result<()> {
     };
     let options = args.replay.options()?;
     let subjects = args.replay.open(host, &args.traces)?;
-    let options_of = |scheme: &SchemeSpec, options: Options| {
-        if args.replay.is_as_in_papers() {
-            as_in_its_paper(scheme, options)
-        } else {
-            options
-        }
-    };
+    let options_of = |scheme: &SchemeSpec, options| args.replay.options_of(scheme, options);
     let on_progress = host.progress("replaying");
     let (comparison, _) = compare(&subjects, &specs, &options, options_of, &*on_progress)?;
     drop(on_progress);

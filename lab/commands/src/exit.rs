@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use warmswap_engine::ConfigError;
+use warmswap_heapdump::DumpError;
 use warmswap_policy::PolicyError;
 use warmswap_replay::ReplayError;
 use warmswap_study::StudyError;
@@ -25,7 +26,6 @@ fn is_bad_study(error: &StudyError) -> bool {
         | StudyError::Policy(_)
         | StudyError::NoContents { .. }
         | StudyError::NothingLeaves { .. }
-        | StudyError::HeapDump { .. }
         | StudyError::NoObject { .. }
         | StudyError::NoInstance { .. }
         | StudyError::NoAddresses { .. } => true,
@@ -36,6 +36,8 @@ fn is_bad_study(error: &StudyError) -> bool {
                 | ReplayError::Limits(_)
                 | ReplayError::Pool(_)
         ),
+        // A temporary copy that cannot be written is no fault of the dump.
+        StudyError::HeapDump { source, .. } => !matches!(**source, DumpError::Spool(_)),
         StudyError::Pool { .. } | StudyError::Codec { .. } => false,
     }
 }

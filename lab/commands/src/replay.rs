@@ -17,6 +17,8 @@ Examples:
       our scheme without its prefetching";
 
 /// Which trace, and which scheme.
+///
+/// ezswap has pages of files and a pool of 10% of its budget, as in its paper, unless --pool or --files says otherwise.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct ReplayCommand {
@@ -43,6 +45,9 @@ pub fn run(args: ReplayCommand, host: &dyn Host) -> Result<()> {
         let of_scheme = |spec: &mut SchemeSpec| spec.name += &format!("+reclaim={name}");
         specs.iter_mut().for_each(of_scheme);
         options.reclaim = Some(factory);
+    }
+    if let [scheme] = &specs[..] {
+        options = args.replay.options_of(scheme, options);
     }
     let subjects = args.replay.open(host, &[args.trace])?;
     let runs = replay_all(&subjects, &specs, &options, &*host.progress("replaying"))?;

@@ -1,7 +1,7 @@
 //! How traces are replayed: the options that `replay`, `compare` and `study` share.
 
 use crate::host::Host;
-use crate::shipped;
+use crate::shipped::input;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use warmswap_output::SizeExpr;
 use warmswap_output::units::Quantity;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{DeviceModel, Pressure, Sight};
+use warmswap_study::compare::as_in_its_paper;
 use warmswap_study::{Amount, Options, Subject};
 
 /// Memory, device and what counts.
@@ -21,7 +22,7 @@ pub struct ReplayArgs {
     /// Memory for resident pages and pool together: a size, or a share of the trace's footprint
     #[arg(long, default_value = "50%", value_name = "SIZE")]
     budget: SizeExpr,
-    /// Of it, at most this for the pool: a size, or a share of the budget; default: all of it
+    /// Of it, at most this for the pool: a size, or a share of the budget; default: all of it, and 10% for ezswap
     #[arg(long, value_name = "SIZE")]
     pool: Option<SizeExpr>,
     /// The backing file: a size, or a share of the footprint; default: 100% where a scheme uses one
@@ -33,7 +34,7 @@ pub struct ReplayArgs {
     /// What makes pages leave
     #[arg(long, value_enum, default_value = "budget")]
     pressure: PressureArg,
-    /// Replay accesses to pages of files, too
+    /// Replay accesses to pages of files, too, as for ezswap where --pool is not given either
     #[arg(long)]
     files: bool,
     /// Touches that the scheme sees: all, or faults only, as in live memory
@@ -114,9 +115,12 @@ impl ReplayArgs {
         })
     }
 
-    /// Whether the memory that a scheme has in its paper may take the place of what all have.
-    pub fn is_as_in_papers(&self) -> bool {
-        self.pool.is_none() && !self.files
+    /// The options for one scheme: the memory that it has in its paper, unless other is asked for.
+    pub fn options_of(&self, scheme: &SchemeSpec, options: Options) -> Options {
+        if self.pool.is_some() || self.files {
+            return options;
+        }
+        as_in_its_paper(scheme, options)
     }
 
     /// Opens the traces, and checks that each can be replayed with so much memory.
@@ -175,7 +179,7 @@ pub fn percent<T: FromStr>(text: &str) -> Result<T, String> {
 pub fn open(host: &dyn Host, traces: &[PathBuf], contents: bool) -> Result<Vec<Subject>> {
     let names = distinct_names(traces)?;
     let open = |(path, name): (&PathBuf, Option<String>)| {
-        let mut subject = host.subject(&shipped(path), contents)?;
+        let mut subject = host.subject(&input(path, host.output())?, contents)?;
         subject.name = name.unwrap_or(subject.name);
         Ok(subject)
     };

@@ -264,6 +264,7 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
         StudyCommand::Heap(args) => {
             let mut result = Vec::new();
             for dump in &args.dumps {
+                output.check_input(dump)?;
                 let young_after = args.young_after.as_deref();
                 result.extend(heap_study(dump, args.dump, args.depth, young_after)?);
             }

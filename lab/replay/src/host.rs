@@ -16,7 +16,8 @@ use warmswap_policy::{PageState, SchemeSpec};
 use warmswap_trace::{ContentId, Event, EventKind};
 
 /// What makes pages leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Pressure {
     /// The budget alone.
     #[default]

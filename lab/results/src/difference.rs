@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use warmswap_columns::{Described, Quantity, Table};
 use warmswap_page::quantile::Sorted;
-use warmswap_study::statistics::{Change, Stratum, change};
+use warmswap_study::statistics::{Change, Silent, Stratum, change};
 
+use crate::conditions;
 use crate::error::ResultError;
 use crate::latencies::{Latencies, arm_name};
 use crate::stored::Results;
@@ -29,13 +30,14 @@ pub struct Difference {
     /// The application; `None` for all together.
     #[column(text, "application", with = app)]
     pub app: Option<String>,
-    /// The median before.
+    /// The median before; of all applications those that the ratio is of.
     #[column("before")]
     pub before_ns: Option<f64>,
     /// The median after.
     #[column("after")]
     pub after_ns: Option<f64>,
-    /// Geometric mean after by that before; of all applications their mean. `None` with too few relaunches to tell.
+    /// Geometric mean after by that before; of all applications their mean. `None` with too few relaunches to tell, or with
+    /// one that took no time.
     #[column(ratio)]
     pub ratio: Option<f64>,
     /// The lower end of its bootstrapped 95 % interval.
@@ -47,7 +49,7 @@ pub struct Difference {
     /// How often chance alone differs as much, from 0 to 1, by a permutation test.
     #[column(percent, "by chance")]
     pub chance: Option<f64>,
-    /// Whether that is more than noise: `yes`, `no` or `too few`.
+    /// Whether that is more than noise: `yes`, `no`, `too few` relaunches, or `0 ns` where some took no time.
     pub verdict: &'static str,
 }
 
@@ -61,11 +63,12 @@ fn app(name: &Option<String>) -> &str {
 
 impl Difference {
     fn of(arm: &str, app: Option<&str>, strata: &[Stratum]) -> Self {
+        let change = change(strata);
+        let is_told = |of: &&Stratum| change.is_none() || of.silent().is_none();
         let median = |side: fn(&Stratum) -> &Vec<f64>| {
-            let values = strata.iter().flat_map(side).copied();
+            let values = strata.iter().filter(is_told).flat_map(side).copied();
             Sorted::by(values, f64::total_cmp).median()
         };
-        let change = change(strata);
         Self {
             arm: arm.to_owned(),
             app: app.map(str::to_owned),
@@ -76,6 +79,7 @@ impl Difference {
             high: change.map(|of| of.high),
             chance: change.map(|of| of.chance),
             verdict: match change {
+                None if strata.iter().any(|of| of.silent() == Some(Silent::NoTime)) => "0 ns",
                 None => "too few",
                 Some(of) if of.is_more_than_noise() => "yes",
                 Some(_) => "no",
@@ -91,7 +95,7 @@ impl Comparison {
     /// [`ResultError::Unlike`], when they have no arm and application in common, or no single relaunches.
     pub fn of(before: &Results, after: &Results) -> Result<Self, ResultError> {
         Ok(Self {
-            conditions: conditions(before, after),
+            conditions: conditions::unlike(before, after),
             rows: differences(before, after)?,
         })
     }
@@ -102,8 +106,14 @@ impl Comparison {
         let table = Table::of("Relaunches before and after", &self.rows);
         let note = "Before, after: medians of all relaunches. Ratio: of geometric means; all applications weigh the same. \
                     Its 95 % interval is bootstrapped; a permutation test says how often chance alone differs as much.";
-        let conditions = self.conditions.iter();
-        conditions.fold(table.note(note), |table, line| table.note(line))
+        let is_silent = |of: &Difference| of.app.is_some() && of.ratio.is_none();
+        let left_out = self.rows.iter().any(is_silent).then_some(
+            "Applications without a ratio are left out of all: too few relaunches, or some that took no time (0 ns).",
+        );
+        let lines = left_out
+            .into_iter()
+            .chain(self.conditions.iter().map(String::as_str));
+        lines.fold(table.note(note), |table, line| table.note(line))
     }
 }
 
@@ -158,60 +168,6 @@ fn differences(before: &Results, after: &Results) -> Result<Vec<Difference>, Res
         ));
     }
     Ok(found)
-}
-
-fn conditions(before: &Results, after: &Results) -> Vec<String> {
-    let (before, after) = (had(before), had(after));
-    let differs = |(what, value): &(String, String)| {
-        let other = after.iter().find(|other| other.0 == *what);
-        let other = other.map_or("none", |other| other.1.as_str());
-        (other != value).then(|| format!("Not alike: {what}: {value} before, {other} after."))
-    };
-    before.iter().filter_map(differs).collect()
-}
-
-/// Under which conditions the relaunches of a result were measured or replayed, with what they were.
-fn had(results: &Results) -> Vec<(String, String)> {
-    let bytes = |value: u64| Quantity::Bytes(value).human();
-    let one = |what: &str, value: String| (what.to_owned(), value);
-    let mut had = Vec::new();
-    if let Some(of) = results.relaunch.first() {
-        had.extend([
-            one(
-                "memory",
-                of.total_bytes.map_or("no limit".to_owned(), bytes),
-            ),
-            one("programs", of.apps.join(", ")),
-            one("relaunches", format!("{}", of.blocks * of.relaunches)),
-            one("zram's algorithm", of.algorithm.clone()),
-        ]);
-    } else if let Some(of) = results.compare.first() {
-        for trace in &of.traces {
-            let share = trace.sample_share;
-            let share = share.map_or("all of it".to_owned(), |s| Quantity::Fraction(s).human());
-            had.extend([
-                (
-                    format!("budget of {}", trace.trace),
-                    bytes(trace.budget_bytes),
-                ),
-                (format!("part of the recording {}", trace.trace), share),
-            ]);
-        }
-        had.push(one("flash", of.device.clone()));
-    }
-    if let Some(source) = results.sources.first() {
-        let of = &source.machine;
-        had.push(one(
-            "machine",
-            format!(
-                "{}, {} processors, {}",
-                of.cpu,
-                of.cores,
-                bytes(of.memory_bytes)
-            ),
-        ));
-    }
-    had
 }
 
 fn both(before: &Results, after: &Results) -> Result<(Latencies, Latencies), ResultError> {

@@ -9,11 +9,12 @@
 //! | [`tables`] | tables of comparisons, replays, studies, traces and measurements |
 //! | [`claims`], [`evidence`] | the papers' numbers, ours, and whether they hold; the same as a result |
 //! | [`summary`] | what a newcomer is to know |
-//! | [`difference`] | two results of one kind: what changed, and whether it is more than noise |
+//! | [`difference`] | two results of one kind: what changed, whether it is more than noise, and what they did not have alike |
 
 #![forbid(unsafe_code)]
 
 pub mod claims;
+mod conditions;
 pub mod difference;
 mod error;
 pub mod evidence;

@@ -12,9 +12,9 @@ use warmswap_bench::{RelaunchReport, ReturnReport};
 use warmswap_columns::schema::Document;
 use warmswap_output::{Envelope, Machine};
 use warmswap_page::quantile::Sorted;
-use warmswap_replay::ReplayResult;
+use warmswap_replay::{Pressure, ReplayResult};
 use warmswap_study::chunk_size::ChunkSizes;
-use warmswap_study::compare::Comparison;
+use warmswap_study::compare::{Comparison, TraceRow};
 use warmswap_study::compression::CompressionStudy;
 use warmswap_study::coverage::CoverageRow;
 use warmswap_study::entropy::EntropyStudy;
@@ -206,13 +206,13 @@ impl Results {
     /// The comparison in which every application that leaves gives everything up, as in the papers: its memory suffices.
     #[must_use]
     pub fn full_pressure(&self) -> Option<&Comparison> {
-        self.comparison(|of| has_memory_for_all(of) && !has_files(of))
+        self.comparison(|of| is_as_in_papers(of) && !has_files(of))
     }
 
     /// The same with pages of files.
     #[must_use]
     pub fn with_files(&self) -> Option<&Comparison> {
-        self.comparison(|of| has_memory_for_all(of) && has_files(of))
+        self.comparison(|of| is_as_in_papers(of) && has_files(of))
     }
 
     /// The comparison with less memory than all takes.
@@ -226,14 +226,18 @@ impl Results {
     }
 }
 
+fn is_as_in_papers(of: &Comparison) -> bool {
+    of.pressure == Some(Pressure::Full) && has_memory_for_all(of)
+}
+
 fn has_memory_for_all(of: &Comparison) -> bool {
-    let suffices = |row: &warmswap_study::compare::TraceRow| row.budget_bytes > row.footprint_bytes;
+    let suffices = |row: &TraceRow| row.budget_bytes >= row.footprint_bytes;
     !of.traces.is_empty() && of.traces.iter().all(suffices)
 }
 
+/// Whether pages of files were replayed under every scheme, and not only under one whose paper has them.
 fn has_files(of: &Comparison) -> bool {
-    let first = of.schemes.first();
-    first.is_some_and(|row| row.memory.file_pages)
+    of.schemes.iter().all(|row| row.memory.file_pages)
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ResultError> {

@@ -3,6 +3,7 @@
 use warmswap_bench::relaunch::{Arm, ArmResult};
 use warmswap_columns::Quantity;
 use warmswap_page::quantile::Sorted;
+use warmswap_replay::Pressure;
 
 use crate::claims::Verdict;
 use crate::difference::in_words;
@@ -29,8 +30,12 @@ pub fn lines(results: &Results, evidence: &[EvidenceRow]) -> Vec<String> {
         let percent = of.traces.first().map(|row| {
             (row.budget_bytes as f64 / row.footprint_bytes.max(1) as f64 * 100.0).round()
         });
+        let besides = match of.pressure {
+            Some(Pressure::Full) => " in which an application that leaves gives everything up",
+            Some(Pressure::Budget) | None => "",
+        };
         let how = format!(
-            "a replay with {} % of the memory that all takes; the part of a relaunch that memory costs",
+            "a replay with {} % of the memory that all takes{besides}; the part of a relaunch that memory costs",
             percent.unwrap_or_default()
         );
         lines.extend(against_zram(&Latencies::replayed(of), "warmswap", &how));

@@ -6,10 +6,12 @@ use serde_json::json;
 use warmswap_bench::RelaunchReport;
 use warmswap_bench::relaunch::{Arm, ArmResult, CpuParts, RelaunchValue};
 use warmswap_columns::Style;
+use warmswap_replay::{Latency, Pressure, Sight};
 use warmswap_results::claims::Verdict;
 use warmswap_results::difference::{Comparison, Difference};
 use warmswap_results::evidence::{evidence, evidence_tables};
 use warmswap_results::{Results, summary};
+use warmswap_study::compare::{AppRow, Comparison as Replayed, SchemeMemory, SchemeRow, TraceRow};
 
 /// Live relaunches: `kernel` takes this part of what zram takes, and the limit is `total_bytes`.
 fn live_in(part: f64, total_bytes: u64) -> String {
@@ -163,6 +165,164 @@ fn what_two_results_had_not_alike_is_told() {
     let said = "Not alike: memory: 4.00 MiB before, 2.00 MiB after.";
     assert_eq!(unlike.conditions, [said]);
     assert!(unlike.table().text(Style::PLAIN).contains(said));
+}
+
+/// A replay of two applications under zram and ours.
+fn replayed(change: impl Fn(&mut Replayed)) -> String {
+    let latency = |ns| Latency {
+        measured_ns: ns,
+        modelled_ns: 0,
+    };
+    let row = |app: &str, scheme: &str, ns: u64| AppRow {
+        trace: "mixed".to_owned(),
+        app: app.to_owned(),
+        scheme: scheme.to_owned(),
+        relaunches: 4,
+        latencies: (0..4).map(|more| latency(ns + more)).collect(),
+        ..AppRow::default()
+    };
+    let scheme = |name: &str| SchemeRow {
+        scheme: name.to_owned(),
+        memory: SchemeMemory {
+            budget_bytes: 1000,
+            pool_limit_bytes: 1000,
+            ..SchemeMemory::default()
+        },
+        ..SchemeRow::default()
+    };
+    let mut data = Replayed {
+        traces: vec![TraceRow {
+            trace: "mixed".to_owned(),
+            footprint_bytes: 500,
+            budget_bytes: 1000,
+            sample_share: None,
+            cold_files: false,
+        }],
+        schemes: vec![scheme("zram"), scheme("warmswap")],
+        apps: ["redis", "h2"]
+            .iter()
+            .flat_map(|app| [row(app, "zram", 1000), row(app, "warmswap", 500)])
+            .collect(),
+        with_contents: true,
+        pressure: Some(Pressure::Full),
+        sight: Some(Sight::All),
+        ..Replayed::default()
+    };
+    change(&mut data);
+    let machine = json!({"cpu": "c", "cores": 2, "kernel": "6.18.0", "memory_bytes": 1 << 30});
+    json!({
+        "schema": "warmswap.compare", "schema_version": 2, "warmswap": "0.1.0",
+        "machine": machine, "command": ["warmswap-lab", "compare"], "data": data,
+    })
+    .to_string()
+}
+
+#[test]
+fn a_replay_is_told_by_its_pressure_and_pages_of_files_and_not_by_its_memory_alone() {
+    let full = |of: &Results| of.full_pressure().is_some();
+    let files = |of: &Results| of.with_files().is_some();
+    let under = |of: &Results| of.under_budget().is_some();
+    let seen = |text: String| {
+        let of = results(&[text]);
+        [full(&of), files(&of), under(&of)]
+    };
+    assert_eq!(seen(replayed(|_| {})), [true, false, false]);
+    let exact = |of: &mut Replayed| of.traces[0].budget_bytes = 500;
+    assert_eq!(seen(replayed(exact)), [true, false, false]);
+    for pressure in [Some(Pressure::Budget), None] {
+        assert_eq!(seen(replayed(|of| of.pressure = pressure)), [false; 3]);
+    }
+    let small = |of: &mut Replayed| of.traces[0].budget_bytes = 499;
+    assert_eq!(seen(replayed(small)), [false, false, true]);
+    for at in [0, 1] {
+        let one = replayed(|of| of.schemes[at].memory.file_pages = true);
+        assert_eq!(seen(one), [true, false, false], "files under one scheme");
+    }
+    let all = replayed(|of| {
+        let schemes = of.schemes.iter_mut();
+        schemes.for_each(|row| row.memory.file_pages = true);
+    });
+    assert_eq!(seen(all), [false, true, false]);
+    let small_and_full = results(&[replayed(small)]);
+    let lines = summary::lines(&small_and_full, &[]);
+    let says = "with 100 % of the memory that all takes in which an application that leaves";
+    assert!(lines[0].contains(says), "{lines:?}");
+}
+
+#[test]
+fn whatever_two_replays_had_not_alike_is_told_on_either_side() {
+    let base = || results(&[replayed(|_| {})]);
+    let told = |change: &dyn Fn(&mut Replayed)| {
+        let other = || results(&[replayed(change)]);
+        let one = Comparison::of(&base(), &other()).unwrap().conditions;
+        let back = Comparison::of(&other(), &base()).unwrap().conditions;
+        assert_eq!(one.len(), back.len(), "{one:?} {back:?}");
+        one.join(" ")
+    };
+    assert_eq!(told(&|_| {}), "");
+    assert_eq!(
+        told(&|of| of.with_contents = false),
+        "Not alike: contents: as recorded before, assumed after."
+    );
+    assert!(told(&|of| of.pressure = Some(Pressure::Budget)).contains("what makes pages leave"));
+    assert!(told(&|of| of.sight = Some(Sight::Faults)).contains("touches that schemes see"));
+    let pool = told(&|of| {
+        let schemes = of.schemes.iter_mut();
+        schemes.for_each(|row| row.memory.pool_limit_bytes = 200);
+    });
+    let said = "Not alike: most of the budget for the pool of zram, warmswap: 100.0 % before, 20.0 % after.";
+    assert_eq!(pool, said);
+    assert!(
+        told(&|of| of.schemes[1].memory.backing_limit_bytes = 9)
+            .contains("backing file of warmswap")
+    );
+    assert!(told(&|of| of.schemes[0].memory.file_pages = true).contains("pages of files of zram"));
+    let two = told(&|of| {
+        of.traces.push(of.traces[0].clone());
+        of.traces[1].trace = "other".to_owned();
+    });
+    assert_eq!(
+        two,
+        "Not alike: recordings: mixed before, mixed, other after."
+    );
+    let one = told(&|of| of.apps.retain(|row| row.app == "redis"));
+    assert_eq!(
+        one,
+        "Not alike: applications: redis, h2 before, redis after."
+    );
+}
+
+#[test]
+fn an_application_that_took_no_time_is_no_ratio_and_is_left_out_of_all() {
+    let base = results(&[replayed(|_| {})]);
+    let idle = results(&[replayed(|of| {
+        let of_redis = of.apps.iter_mut().filter(|row| row.app == "redis");
+        of_redis.for_each(|row| row.latencies[0].measured_ns = 0);
+        let of_h2 = of.apps.iter_mut().filter(|row| row.app == "h2");
+        of_h2.for_each(|row| row.latencies.iter_mut().for_each(|it| it.measured_ns *= 8));
+    })]);
+    let found = Comparison::of(&base, &idle).unwrap();
+    let of = |app: Option<&str>| {
+        let mut rows = found.rows.iter();
+        rows.find(|row| row.arm == "zram" && row.app.as_deref() == app)
+            .unwrap()
+    };
+    assert_eq!(
+        (of(Some("redis")).verdict, of(Some("redis")).ratio),
+        ("0 ns", None)
+    );
+    let (all, h2) = (of(None), of(Some("h2")));
+    assert_eq!((all.before_ns, all.after_ns), (h2.before_ns, h2.after_ns));
+    assert_eq!(all.ratio, h2.ratio);
+    let text = found.table().text(Style::PLAIN);
+    assert!(
+        text.contains("Applications without a ratio are left out of all"),
+        "{text}"
+    );
+    let short = results(&[replayed(|of| {
+        of.apps.iter_mut().for_each(|row| row.latencies.truncate(2))
+    })]);
+    assert!(Comparison::of(&base, &short).is_err());
 }
 
 #[test]

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use warmswap_columns::Described;
 use warmswap_page::quantile::Sorted;
 use warmswap_policy::SchemeSpec;
-use warmswap_replay::{AppResult, CpuTime, Latency, NoObserver, Relaunch, ReplayResult};
+use warmswap_replay::{
+    AppResult, CpuTime, Latency, NoObserver, Pressure, Relaunch, ReplayResult, Sight,
+};
 
 mod alike;
 mod verdict;
@@ -77,7 +79,7 @@ impl Figures {
 }
 
 /// One application of one trace under one scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppRow {
     /// The trace.
     pub trace: String,
@@ -239,6 +241,12 @@ pub struct Comparison {
     pub with_contents: bool,
     /// The device model that gave the modelled parts.
     pub device: String,
+    /// What made pages leave; `None` where an earlier build did not say.
+    #[serde(default)]
+    pub pressure: Option<Pressure>,
+    /// Which touches the schemes heard of; `None` as above.
+    #[serde(default)]
+    pub sight: Option<Sight>,
 }
 
 /// One trace of a comparison.
@@ -286,12 +294,13 @@ impl Comparison {
     pub fn of(runs: &[Run]) -> Self {
         let mut comparison = Self {
             with_contents: runs.iter().all(|run| run.result.with_contents),
-            device: runs
-                .first()
-                .map(|run| run.result.device.clone())
-                .unwrap_or_default(),
             ..Self::default()
         };
+        if let Some(run) = runs.first() {
+            comparison.device.clone_from(&run.result.device);
+            comparison.pressure = Some(run.pressure);
+            comparison.sight = Some(run.sight);
+        }
         let mut schemes: Vec<&str> = Vec::new();
         for run in runs {
             if !schemes.contains(&run.result.scheme.as_str()) {

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::store::Assumption;
 use warmswap_replay::{
-    AssumedStore, CompressedStore, Future, NoObserver, Observer, Replay, ReplayConfig, ReplayError,
-    ReplayResult, Store,
+    AssumedStore, CompressedStore, Future, NoObserver, Observer, Pressure, Replay, ReplayConfig,
+    ReplayError, ReplayResult, Sight, Store,
 };
 
 use crate::error::StudyError;
@@ -41,6 +41,10 @@ pub struct Run {
     pub footprint_bytes: u64,
     /// Whether pages of files were replayed.
     pub file_pages: bool,
+    /// What made pages leave.
+    pub pressure: Pressure,
+    /// Which touches the engine heard of.
+    pub sight: Sight,
     /// What share of a recording the trace is; `None` for a whole one.
     pub sample_share: Option<f64>,
     /// Whether the trace was recorded with cold files.
@@ -163,6 +167,8 @@ pub fn replay<O: Observer>(
         trace: subject.name.clone(),
         footprint_bytes: subject.footprint.bytes(options.file_pages),
         file_pages: options.file_pages,
+        pressure: options.pressure,
+        sight: options.sight,
         sample_share: subject.sample_share(),
         cold_files: subject.has_cold_files(),
         result: ReplayResult {

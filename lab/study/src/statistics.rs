@@ -34,6 +34,31 @@ pub struct Stratum {
     pub after: Vec<f64>,
 }
 
+/// Why a stratum says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silent {
+    /// A side has fewer than [`LEAST_SAMPLES`].
+    TooFew,
+    /// A sample is 0, of which no ratio can be had.
+    NoTime,
+}
+
+impl Stratum {
+    /// Why it says nothing; `None` when it counts.
+    #[must_use]
+    pub fn silent(&self) -> Option<Silent> {
+        let sides = [&self.before, &self.after];
+        let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
+        if sides.iter().any(|side| side.len() < LEAST_SAMPLES) {
+            Some(Silent::TooFew)
+        } else if !sides.into_iter().flatten().all(is_positive) {
+            Some(Silent::NoTime)
+        } else {
+            None
+        }
+    }
+}
+
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
@@ -66,14 +91,12 @@ struct Logs {
 }
 
 impl Logs {
-    /// `None` when a side has too few samples, or one that has no logarithm.
+    /// `None` when it says nothing.
     fn of(stratum: &Stratum) -> Option<Self> {
-        let sides = [&stratum.before, &stratum.after];
-        let is_short = sides.iter().any(|side| side.len() < LEAST_SAMPLES);
-        let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
-        if is_short || !sides.into_iter().flatten().all(is_positive) {
+        if stratum.silent().is_some() {
             return None;
         }
+        let sides = [&stratum.before, &stratum.after];
         Some(Self {
             values: sides.into_iter().flatten().map(|v| v.ln()).collect(),
             before: stratum.before.len(),

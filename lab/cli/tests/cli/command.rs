@@ -309,6 +309,23 @@ fn traces_and_schemes_are_compared() {
     let alike = succeed(["compare", &trace, "--no-contents", "--pool", "100%"]);
     let first = alike.lines().next().expect("a line");
     assert!(first.contains("all else alike"), "{first}");
+    // One scheme has the same memory whichever command replays it.
+    for scheme in ["zram", "ezswap"] {
+        let compared = [
+            "compare",
+            &trace,
+            "--no-contents",
+            "--no-optima",
+            "--schemes",
+            scheme,
+        ];
+        let replayed = ["replay", &trace, "--no-contents", "--scheme", scheme];
+        let of = &json("warmswap.compare", compared)["schemes"][0];
+        let limits = &json("warmswap.replay", replayed)["limits"];
+        for limit in ["budget_bytes", "pool_limit_bytes"] {
+            assert_eq!(of["memory"][limit], limits[limit], "{scheme}");
+        }
+    }
     let faults = ["replay", &trace, "--no-contents", "--touches"];
     let seen = |touches| json("warmswap.replay", [&faults[..], &[touches]].concat());
     assert_ne!(seen("all")["counters"], seen("faults")["counters"]);

@@ -72,6 +72,7 @@ fn two_results_are_compared() {
     let args = ["--compare", text(&before), text(&after)];
     let said = succeed([&["report", "--json", text(&report)], &args[..]].concat());
     assert!(said.contains("Not alike: budget of "), "{said}");
+    assert!(!said.contains("Not alike: recordings"), "{said}");
     let report = fs::read_to_string(&report).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_described(&report);

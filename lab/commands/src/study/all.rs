@@ -2,14 +2,16 @@
 //!
 //! Each result names the command line that makes it again alone.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Parser as _};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use warmswap_output::Output;
+use warmswap_output::{BadInput, Output};
 use warmswap_study::{StudyError, Subject};
 use warmswap_trace::TraceReader;
 
 use crate::host::{Host, OnProgress};
+use crate::shipped;
 
 /// What to study, and where results go.
 #[derive(Debug, Args)]
@@ -74,6 +76,7 @@ const PARTS: &[Part] = &[
     ("ezswap", "study ezswap", Source::Traces),
     ("switches", "study switches", Source::Traces),
     ("prepaging", "study prepaging", Source::Traces),
+    ("parts", "study parts", Source::Traces),
     ("heap", "study heap", Source::Dumps),
 ];
 
@@ -85,8 +88,13 @@ pub fn run(args: &AllArgs, host: &dyn Host) -> Result<()> {
     let output = host.output();
     // Each study writes its own file.
     output.refuse_result("warmswap-lab study all")?;
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make {}", args.out.display()))?;
+    for trace in &args.traces {
+        host.reader(&shipped(trace))?;
+    }
+    for dump in &args.dumps {
+        File::open(dump).map_err(|error| bad("read", dump, &error))?;
+    }
+    std::fs::create_dir_all(&args.out).map_err(|error| bad("make", &args.out, &error))?;
     for part in PARTS {
         let Some(line) = line(part, args) else {
             output.say(&format!("left out: study {}: no --dumps", part.0))?;
@@ -104,6 +112,11 @@ pub fn run(args: &AllArgs, host: &dyn Host) -> Result<()> {
     output.say(&format!(
         "what they say: warmswap-lab report {folder}/*.json"
     ))
+}
+
+/// What an argument names and cannot be used.
+fn bad(action: &str, path: &Path, error: &std::io::Error) -> BadInput {
+    BadInput(format!("cannot {action} {}: {error}", path.display()))
 }
 
 /// Runs a part, whose result goes to the file that its line names.

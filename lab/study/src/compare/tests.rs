@@ -58,6 +58,8 @@ fn run(scheme: &str, apps: &[&[u64]], cpu_ns: u64) -> Run {
         trace: "t".into(),
         footprint_bytes: 200,
         file_pages: false,
+        pressure: Pressure::Budget,
+        sight: Sight::All,
         sample_share: None,
         cold_files: false,
         result,
