@@ -19,6 +19,7 @@
 //! which brings back the pages of programs that still run.
 
 mod bound;
+mod membership;
 mod steer;
 mod swap;
 #[cfg(test)]
@@ -115,12 +116,14 @@ pub struct ProgramUsage {
     pub swapped_bytes: u64,
     /// Group and pool together, at most. Samples: every 5 ms while the program is paged.
     pub used_peak_bytes: u64,
-    /// Anonymous memory in and out of swap, at most: what it would have taken.
+    /// Anonymous and shared memory in and out of swap, at most: what it would have taken, without pages of files.
     pub needed_peak_bytes: u64,
-    /// Pages that went to swap while it ran, of the whole machine: version 1 keeps no account by group.
+    /// Pages that went to swap while it ran, pages of zeros included.
     pub out_pages: u64,
-    /// Pages that came from swap while it ran, of the whole machine.
+    /// Pages that came from swap while it ran, pages of zeros included.
     pub in_pages: u64,
+    /// Both are of the group alone; else they are of the whole machine, since the group does not count them (version 1).
+    pub is_own_traffic: bool,
     /// Faults of the group for which a page had to be read or decompressed.
     pub major_faults: u64,
     /// How often a member met the limit and reclaimed by itself.
@@ -131,7 +134,8 @@ pub struct ProgramUsage {
     pub raised_limits: u64,
     /// Members that the kernel's OOM killer ended; `None` where it does not say.
     pub oom_kills: Option<u64>,
-    /// The program's first process left the group: what it used afterwards is not counted.
+    /// A process of the program was seen outside of the group: what it used there is not counted. One that was outside for
+    /// less than 0.1 s may not have been seen.
     pub has_left_group: bool,
     /// CPU time of the steering thread, its reclaim included.
     pub steering_cpu_ns: u64,

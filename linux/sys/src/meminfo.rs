@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{FileError, Root, file};
 
@@ -93,31 +93,49 @@ pub fn oom_kills(root: &Root) -> Result<u64, FileError> {
     Ok(fields(&text, "oom_kill", ' ').unwrap_or(0))
 }
 
-/// Counters of `/proc/vmstat` since boot, in pages.
+/// Pages that went to swap and came back, since boot or since a group was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapTraffic {
-    /// Pages that came back from swap, or from zswap before it.
+    /// Pages that came back from swap, or from zswap before it, pages of zeros included.
     pub in_pages: u64,
-    /// Pages that left for swap or zswap.
+    /// Pages that left for swap or zswap, pages of zeros included: Linux 6.12 and later notes these in a bitmap and writes
+    /// nothing, and Linux 6.13 and later counts them apart from what is written.
     pub out_pages: u64,
     /// Pages that zswap gave back to a swap device; 0 without zswap.
     pub zswap_written_back_pages: u64,
 }
 
 impl SwapTraffic {
-    /// Reads `/proc/vmstat`. Costs about 20 µs.
+    /// Reads `/proc/vmstat`: the whole machine. Costs about 20 µs.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn read(root: &Root) -> Result<Self, FileError> {
         let text = file::read(&root.path("/proc/vmstat"))?;
-        let field = |name: &str| fields(&text, name, ' ').unwrap_or(0);
-        Ok(Self {
-            in_pages: field("pswpin") + field("zswpin"),
-            // What zswap writes back left memory before.
-            out_pages: (field("pswpout") + field("zswpout")).saturating_sub(field("zswpwb")),
+        Ok(Self::parse(&text))
+    }
+
+    /// Reads `memory.stat` of the control group with this folder; `None` where it does not count what goes to swap, as in
+    /// version 1.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn of_group(folder: &Path) -> Result<Option<Self>, FileError> {
+        let text = file::read(&folder.join("memory.stat"))?;
+        // Earlier kernels count what goes to zswap alone.
+        let is_counted = fields(&text, "pswpout", ' ').is_some();
+        Ok(is_counted.then(|| Self::parse(&text)))
+    }
+
+    fn parse(text: &str) -> Self {
+        let field = |name: &str| fields(text, name, ' ').unwrap_or(0);
+        // What zswap writes back left memory before.
+        let written = (field("pswpout") + field("zswpout")).saturating_sub(field("zswpwb"));
+        Self {
+            in_pages: field("pswpin") + field("zswpin") + field("swpin_zero"),
+            out_pages: written + field("swpout_zero"),
             zswap_written_back_pages: field("zswpwb"),
-        })
+        }
     }
 }
 
@@ -283,6 +301,37 @@ mod tests {
         };
         assert_eq!(open.read().unwrap(), expected);
         assert_eq!(open.read().unwrap(), expected);
+    }
+
+    #[test]
+    fn pages_of_zeros_went_to_swap_though_nothing_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        let vmstat = "pswpin 12\npswpout 34\nswpin_zero 1000\nswpout_zero 2000\nzswpin 3\nzswpout 20\nzswpwb 5\n";
+        std::fs::write(dir.path().join("proc/vmstat"), vmstat).unwrap();
+
+        let traffic = SwapTraffic::read(&Root::at(dir.path())).unwrap();
+
+        let expected = SwapTraffic {
+            in_pages: 12 + 3 + 1000,
+            out_pages: 34 + 20 - 5 + 2000,
+            zswap_written_back_pages: 5,
+        };
+        assert_eq!(traffic, expected);
+    }
+
+    #[test]
+    fn a_group_has_traffic_of_its_own_where_it_counts_what_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |text: &str| {
+            std::fs::write(dir.path().join("memory.stat"), text).unwrap();
+            SwapTraffic::of_group(dir.path()).unwrap()
+        };
+
+        let own = of("anon 1\npswpin 4\npswpout 6\nswpin_zero 1\nswpout_zero 2\n").unwrap();
+        assert_eq!((own.in_pages, own.out_pages), (5, 8));
+        assert_eq!(of("anon 1\nzswpin 4\nzswpout 6\n"), None);
+        assert_eq!(of("rss 1\ntotal_rss 1\n"), None);
     }
 
     #[test]

@@ -115,6 +115,15 @@ impl Bound {
         self.number_in("memory.stat", name)
     }
 
+    /// Memory that is shared, or in a tmpfs, and not in swap. It is charged as page cache, and leaves for swap all the same.
+    pub fn shared_bytes(&self) -> Result<u64, FileError> {
+        let name = match self.group.version() {
+            Version::V1 => "total_shmem",
+            Version::V2 => "shmem",
+        };
+        self.number_in("memory.stat", name)
+    }
+
     /// The most that was ever charged to the group; `None` before Linux 5.19 in version 2.
     pub fn peak_bytes(&self) -> Option<u64> {
         let name = match self.group.version() {

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::{Group, own_limit_bytes};
 use warmswap_sys::meminfo::{Meminfo, SwapTraffic};
-use warmswap_sys::process::Stat;
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::{FileError, Root, monotonic_ns};
 
 use super::bound::{Bound, Waker};
+use super::membership::Membership;
 use super::swap::ProgramSwap;
 use super::{ProgramError, ProgramOptions, ProgramUsage};
 use crate::error::HostError;
@@ -186,7 +186,8 @@ pub(super) struct Steer {
     pub(super) usage: ProgramUsage,
     /// The program's first process; 0 before it is known.
     pub(super) process: u32,
-    /// Swap traffic of the machine when the program began.
+    membership: Membership,
+    /// Swap traffic of group or machine when the program began.
     traffic: SwapTraffic,
     /// The pool before the program began, for kernels that do not say what a group has in swap.
     pool_before_bytes: u64,
@@ -215,14 +216,20 @@ impl Steer {
         usage: ProgramUsage,
         grow: Grow,
     ) -> Result<Self, ProgramError> {
+        let own_traffic = own_traffic(bound.group());
+        let usage = ProgramUsage {
+            is_own_traffic: own_traffic.is_some(),
+            ..usage
+        };
         Ok(Self {
             pool_before_bytes: swap_status(root)?.pool_bytes,
-            traffic: SwapTraffic::read(root)?,
+            traffic: own_traffic.map_or_else(|| SwapTraffic::read(root), Ok)?,
             root: root.clone(),
             bound,
             grow,
             usage,
             process: 0,
+            membership: Membership::default(),
             accounted_ns: None,
             pool_ns: 0,
             retry_ns: 0,
@@ -246,6 +253,12 @@ impl Steer {
             self.accounted_ns = Some(now_ns);
             self.account();
         }
+        self.usage.has_left_group |= self.membership.has_descendant_outside(
+            &self.root,
+            self.bound.group(),
+            self.process,
+            now_ns,
+        );
         self.kernel_bytes = self.bound.kernel_bytes().unwrap_or(self.kernel_bytes);
         let Ok(used) = self.bound.group().usage_bytes() else {
             return REST;
@@ -354,41 +367,55 @@ impl Steer {
 
     /// Reads the counters.
     pub(super) fn account(&mut self) {
+        self.account_memory();
+        self.account_traffic();
+        let usage = &mut self.usage;
+        if let Ok(hits) = self.bound.group().limit_hits() {
+            usage.limit_hits = hits;
+        }
+        usage.oom_kills = self.bound.kills().or(usage.oom_kills);
+        let group = self.bound.group();
+        usage.has_left_group |= self
+            .membership
+            .has_member_left(&self.root, group, self.process);
+        let stalled = MemoryPressure::of_group(group.path());
+        usage.stalled_us = stalled.ok().flatten().map(|found| found.some.total_us);
+    }
+
+    fn account_memory(&mut self) {
         let usage = &mut self.usage;
         if let Ok(stats) = self.bound.group().stats() {
-            let needed = stats.anonymous_bytes + usage.swapped_bytes;
+            // What can go to swap, wherever it is.
+            let shared = self.bound.shared_bytes().unwrap_or(0);
+            let needed = stats.anonymous_bytes + shared + usage.swapped_bytes;
             usage.needed_peak_bytes = usage.needed_peak_bytes.max(needed);
             usage.major_faults = stats.major_faults;
         }
         self.locked_bytes = self.bound.locked_bytes().unwrap_or(self.locked_bytes);
-        if let Ok(traffic) = SwapTraffic::read(&self.root) {
-            usage.out_pages = traffic.out_pages.saturating_sub(self.traffic.out_pages);
-            usage.in_pages = traffic.in_pages.saturating_sub(self.traffic.in_pages);
-        }
-        if let Ok(hits) = self.bound.group().limit_hits() {
-            usage.limit_hits = hits;
-        }
         if let Some(peak) = self.bound.peak_bytes() {
             usage.resident_peak_bytes = usage.resident_peak_bytes.max(peak);
             usage.used_peak_bytes = usage.used_peak_bytes.max(peak);
         }
-        usage.oom_kills = self.bound.kills().or(usage.oom_kills);
-        usage.has_left_group |= has_left(&self.root, self.bound.group(), self.process);
-        let stalled = MemoryPressure::of_group(self.bound.group().path());
-        usage.stalled_us = stalled.ok().flatten().map(|found| found.some.total_us);
     }
+
+    fn account_traffic(&mut self) {
+        let usage = &mut self.usage;
+        let now = match usage.is_own_traffic {
+            true => own_traffic(self.bound.group()),
+            false => SwapTraffic::read(&self.root).ok(),
+        };
+        if let Some(now) = now {
+            usage.out_pages = now.out_pages.saturating_sub(self.traffic.out_pages);
+            usage.in_pages = now.in_pages.saturating_sub(self.traffic.in_pages);
+        }
+    }
+}
+
+/// What the group counts of its own traffic; `None` where it counts none.
+fn own_traffic(group: &Group) -> Option<SwapTraffic> {
+    SwapTraffic::of_group(group.path()).ok().flatten()
 }
 
 fn swap_status(root: &Root) -> Result<SwapStatus, FileError> {
     SwapStatus::read(root, &Meminfo::read(root)?)
-}
-
-/// Whether the process runs outside of the group.
-fn has_left(root: &Root, group: &Group, process: u32) -> bool {
-    let is_inside = |pids: Vec<u32>| pids.contains(&process);
-    if process == 0 || group.pids().map_or(true, is_inside) {
-        return false;
-    }
-    // One that has ended is in no list.
-    Stat::read(root, process).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }

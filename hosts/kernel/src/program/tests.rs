@@ -266,26 +266,126 @@ fn another_programs_full_device_says_nothing_of_the_rest() {
     assert_eq!(steer.usage.lifted_limits, 1);
 }
 
+impl Recorded {
+    /// A process that has so many KiB of memory.
+    fn process(&self, pid: u32, parent: u32, state: &str, kib: u64) {
+        let rest = "77 77 0 -1 4194560 1 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0";
+        let stat = format!("{pid} (x) {state} {parent} {rest}\n");
+        self.write(&format!("proc/{pid}/stat"), &stat);
+        let status = format!("RssAnon:\t{kib} kB\nRssFile:\t0 kB\nVmSwap:\t0 kB\n");
+        self.write(&format!("proc/{pid}/status"), &status);
+    }
+
+    fn members(&self, pids: &str) {
+        self.write("cg/p/cgroup.procs", pids);
+    }
+}
+
 #[test]
 fn a_process_that_leaves_the_group_is_told_from_one_that_ended() {
     let recorded = Recorded::new(true);
-    let stat = |state: &str| {
-        let rest = "1 77 77 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 100 0 0".to_owned();
-        recorded.write("proc/77/stat", &format!("77 (x) {state} {rest}\n"));
-    };
     let mut steer = recorded.steer(64 * MIB);
     steer.process = 77;
-    recorded.write("cg/p/cgroup.procs", "77\n");
-    stat("S");
+    recorded.members("77\n");
+    recorded.process(77, 1, "S", 400);
     steer.account();
     assert!(!steer.usage.has_left_group);
-    recorded.write("cg/p/cgroup.procs", "");
-    stat("Z");
+    recorded.members("");
+    recorded.process(77, 1, "Z", 0);
     steer.account();
     assert!(!steer.usage.has_left_group);
-    stat("S");
+    // It gave its memory up and left its group, and is no zombie yet.
+    recorded.process(77, 1, "R", 0);
+    steer.account();
+    assert!(!steer.usage.has_left_group);
+    recorded.process(77, 1, "S", 400);
     steer.account();
     assert!(steer.usage.has_left_group);
+}
+
+#[test]
+fn a_member_that_leaves_the_group_is_told_though_its_parents_ended() {
+    let recorded = Recorded::new(true);
+    let mut steer = recorded.steer(64 * MIB);
+    steer.process = 77;
+    recorded.process(77, 1, "S", 400);
+    recorded.process(79, 1, "S", 400);
+    recorded.members("77\n79\n");
+    steer.account();
+    assert!(!steer.usage.has_left_group);
+
+    recorded.members("77\n");
+    steer.account();
+
+    assert!(steer.usage.has_left_group);
+}
+
+#[test]
+fn a_descendant_that_was_never_seen_in_the_group_has_left_it() {
+    let recorded = Recorded::new(false);
+    let mut steer = recorded.steer(64 * MIB);
+    steer.process = 77;
+    recorded.process(77, 1, "S", 400);
+    recorded.process(78, 77, "S", 400);
+    // Of another family.
+    recorded.process(90, 1, "S", 400);
+    recorded.members("77\n78\n");
+    steer.step(SECOND);
+    assert!(!steer.usage.has_left_group);
+
+    recorded.process(79, 78, "S", 400);
+    steer.step(SECOND + 50_000_000);
+    assert!(!steer.usage.has_left_group, "the next look comes later");
+    // Looks that take long are rarer.
+    steer.step(60 * SECOND);
+    assert!(steer.usage.has_left_group);
+}
+
+#[test]
+fn shared_memory_is_needed_wherever_it_is() {
+    for is_v2 in [false, true] {
+        let recorded = Recorded::new(is_v2);
+        let mut steer = recorded.steer(64 * MIB);
+        let stat = format!(
+            "total_rss {0}\ntotal_cache {1}\ntotal_shmem {1}\ntotal_pgmajfault 9\n\
+             anon {0}\nfile {1}\nshmem {1}\npgmajfault 9\n",
+            MIB,
+            50 * MIB
+        );
+        recorded.write("cg/p/memory.stat", &stat);
+        recorded.swapped(10 * MIB, 5 * MIB);
+        recorded.uses(52 * MIB, 10 * MIB);
+        steer.step(SECOND);
+        steer.account();
+        assert_eq!(steer.usage.needed_peak_bytes, 61 * MIB);
+    }
+}
+
+#[test]
+fn pages_out_and_in_are_the_groups_own_where_it_counts_them() {
+    let recorded = Recorded::new(true);
+    let counts = |counts: &str| {
+        let stat = format!("anon 1\nfile 1\npgmajfault 9\n{counts}");
+        recorded.write("cg/p/memory.stat", &stat);
+    };
+    counts("pswpin 1\npswpout 2\n");
+    let mut steer = recorded.steer(64 * MIB);
+    recorded.write("proc/vmstat", "pswpin 5000\npswpout 9000\n");
+    counts("pswpin 31\npswpout 42\nswpin_zero 3\nswpout_zero 4\n");
+    steer.account();
+    let usage = &steer.usage;
+    assert!(usage.is_own_traffic);
+    assert_eq!((usage.in_pages, usage.out_pages), (33, 44));
+
+    // Version 1 counts nothing by group.
+    let recorded = Recorded::new(false);
+    let mut steer = recorded.steer(64 * MIB);
+    let vmstat = "pswpin 110\npswpout 220\nswpin_zero 1\nswpout_zero 2\n";
+    recorded.write("proc/vmstat", vmstat);
+    steer.account();
+    let usage = &steer.usage;
+    assert!(!usage.is_own_traffic);
+    assert_eq!((usage.in_pages, usage.out_pages), (11, 22));
 }
 
 #[test]

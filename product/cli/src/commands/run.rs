@@ -5,6 +5,7 @@ mod host;
 mod kernel;
 mod preload;
 mod program;
+mod watch;
 
 use crate::tables::kernel_program::PagingShare;
 use anyhow::{Context, Result};
@@ -18,7 +19,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 use warmswap_kernel::program::ProgramUsage;
 use warmswap_output::exit::line;
-use warmswap_output::output::{Output, ResultArgs, check_file};
+use warmswap_output::file;
+use warmswap_output::output::{Output, ResultArgs};
 use warmswap_output::program::find;
 use warmswap_output::{BadInput, Quantity, SizeExpr, tell};
 use warmswap_policy::SchemeSpec;
@@ -208,10 +210,17 @@ pub struct RunResult {
     unpaged: Option<String>,
     /// The program; `None` when it wrote nothing and never answered.
     program: Option<ProgramStats>,
-    /// Whether that is what it wrote at its end, or the last that it answered before it was killed.
+    /// Whether that is what it wrote at its end, or the last that it answered before it was killed or became a program that
+    /// was not paged.
     complete: bool,
     /// What the programs that it started wrote at their ends, by process.
     others: Vec<ProgramStats>,
+    /// The last answers of paged programs that wrote nothing: of processes that it started, or that it was itself before
+    /// it became another program.
+    unfinished: Vec<ProgramStats>,
+    /// Whether it was seen to have started other processes.
+    #[serde(skip)]
+    has_children: bool,
     /// What the kernel host knows of group and pool.
     kernel: Option<ProgramUsage>,
     /// The most memory that the largest process had, files included; `None` where the command itself had more.
@@ -250,7 +259,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     };
     let budget_bytes = budget_bytes(&args)?;
     check_budget(&args, budget_bytes, args.host)?;
-    check_files(&args)?;
+    check_files(&args, output)?;
     // From here on signals wait until they can be passed on: none ends this process and leaves the program, or what was
     // changed on the machine.
     let mut signals = Signals::catch()?;
@@ -291,7 +300,8 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
 fn keep(args: &RunArgs, result: &RunResult, output: &Output) -> Result<()> {
     if let (Some(path), Some(stats)) = (&args.stats_json, &result.program) {
         let text = serde_json::to_string_pretty(stats)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        file::save(path, |out| out.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     output.save("warmswap.run", result)?;
     Ok(())
@@ -335,17 +345,17 @@ fn check_budget(args: &RunArgs, budget_bytes: u64, host: HostArg) -> Result<(), 
 }
 
 /// Checks the files that are written while the program runs, and at its end.
-fn check_files(args: &RunArgs) -> Result<(), BadInput> {
+fn check_files(args: &RunArgs, output: &Output) -> Result<(), BadInput> {
     if let Some(path) = &args.stats_json {
-        check_file("--stats-json", path)?;
+        output.check_file("--stats-json", path)?;
     }
     if let Some(path) = &args.control {
-        check_file("--control", path)?;
+        file::check("--control", path)?;
     }
     let Some(path) = &args.library.backing else {
         return Ok(());
     };
-    check_file("--backing", path)?;
+    file::check("--backing", path)?;
     let hindrance = match path.metadata() {
         Ok(found) if !found.is_file() => "it is no regular file",
         Ok(found) if found.len() > 0 => "it is not empty",

@@ -40,8 +40,15 @@ pub fn kernel_summary(
         }
         None => String::new(),
     };
+    // Pages of zeros leave and take nothing in the pool.
+    let is_paged = usage.pool_peak_bytes > 0 || usage.needed_peak_bytes > usage.used_peak_bytes;
+    // What it ran in holds pages of files and memory of the kernel, too, and what it needed does not.
+    let needed = match usage.needed_peak_bytes > usage.used_peak_bytes {
+        true => format!("needed {}, ran", bytes(usage.needed_peak_bytes)),
+        false => "ran".to_owned(),
+    };
     // Writing to a string does not fail.
-    let _ = if usage.pool_peak_bytes == 0 {
+    let _ = if !is_paged {
         writeln!(
             out,
             "  ran in {} of memory at most, and nothing of it was paged (kernel host)",
@@ -50,8 +57,7 @@ pub fn kernel_summary(
     } else {
         writeln!(
             out,
-            "  needed {}, ran in {} (kernel host over {}): {} pages out, {} in{pages}",
-            bytes(usage.needed_peak_bytes),
+            "  {needed} in {} (kernel host over {}): {} pages out, {} in{pages}",
             bytes(usage.used_peak_bytes),
             usage.device,
             count(usage.out_pages),
@@ -70,7 +76,7 @@ pub fn kernel_summary(
         bytes(usage.resident_peak_bytes),
         bytes(usage.pool_peak_bytes),
     );
-    if usage.pool_peak_bytes > 0 {
+    if is_paged {
         let _ = writeln!(
             out,
             "  the limit was met {} times; to keep it took {} of CPU time",
@@ -124,7 +130,7 @@ fn findings(usage: &ProgramUsage, style: Style) -> Vec<String> {
     }
     if usage.has_left_group {
         lines.push(
-            "the program left its group: what it used afterwards is neither bounded nor counted"
+            "a process of it left its group: what it used afterwards is neither bounded nor counted"
                 .to_owned(),
         );
     }
@@ -201,6 +207,37 @@ warmswap: python3 (4711) exited with 0 after 12.5 s
     }
 
     #[test]
+    fn what_was_needed_is_told_only_where_it_is_more_than_what_it_ran_in() {
+        let usage = ProgramUsage {
+            needed_peak_bytes: 60 << 20,
+            used_peak_bytes: 62 << 20,
+            pool_peak_bytes: 40 << 20,
+            ..ProgramUsage::default()
+        };
+        let text = kernel_summary(&stats(), &usage, None, Style::PLAIN);
+        assert!(
+            text.contains("\n  ran in 62.0 MiB (kernel host over"),
+            "{text}"
+        );
+        assert!(!text.contains("needed"), "{text}");
+    }
+
+    #[test]
+    fn a_program_of_zeros_was_paged_though_the_pool_is_empty() {
+        let usage = ProgramUsage {
+            needed_peak_bytes: 200 << 20,
+            used_peak_bytes: 30 << 20,
+            ..ProgramUsage::default()
+        };
+        let text = kernel_summary(&stats(), &usage, None, Style::PLAIN);
+        assert!(
+            text.contains("\n  needed 200 MiB, ran in 30.0 MiB"),
+            "{text}"
+        );
+        assert!(!text.contains("nothing of it was paged"), "{text}");
+    }
+
+    #[test]
     fn what_did_not_go_as_asked_has_a_line_each() {
         let usage = ProgramUsage {
             used_peak_bytes: 20 << 20,
@@ -219,7 +256,7 @@ warmswap: python3 (4711) exited with 0 after 12.5 s
             "the group kept 14.0 MiB beside the pool",
             "the limit was raised 2 times",
             "swap was nearly full 3 times",
-            "the program left its group",
+            "a process of it left its group",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }

@@ -328,20 +328,83 @@ fn a_failed_clean_up_leaves_the_numbers() {
     assert_eq!(run(&["true"]).code, Some(0));
 }
 
+/// The list of processes in the memory group of this one.
+fn own_procs() -> PathBuf {
+    let own = group(std::process::id());
+    let procs = ["memory", ""].map(|name| format!("/sys/fs/cgroup/{name}{own}/cgroup.procs"));
+    let mut procs = procs.into_iter().map(PathBuf::from);
+    procs.find(|path| path.exists()).expect("a group")
+}
+
 #[test]
 fn a_program_that_leaves_its_group_is_told() {
     needs_kernel_host!("a_program_that_leaves_its_group_is_told");
     let mut shell = Shell::start("read word; echo $word; read word");
-    let own = group(std::process::id());
-    let procs = ["memory", ""].map(|name| format!("/sys/fs/cgroup/{name}{own}/cgroup.procs"));
-    let procs = procs.iter().find(|path| Path::new(path).exists());
-    fs::write(procs.expect("a group"), shell.pid.to_string()).expect("it moves");
+    fs::write(own_procs(), shell.pid.to_string()).expect("it moves");
     shell.input.write_all(b"there\n").expect("it reads");
     assert_eq!(shell.line(), "there");
     // The command looks now and then.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let ran = shell.end();
     assert!(ran.stderr.contains("left its group"), "{}", ran.stderr);
+}
+
+/// It has left before any look could have found it in the group.
+#[test]
+fn a_child_that_leaves_the_group_is_told() {
+    let folder = folder();
+    let program = walker!("a_child_that_leaves_the_group_is_told", folder);
+    let result = folder.path().join("result.json");
+    let procs = own_procs();
+    let script = format!(
+        "sh -c 'echo $$ > {}; exec {} 64 8'; true",
+        text(&procs),
+        text(&program)
+    );
+    let args = ["--json", text(&result), "--budget", "16M"];
+    let ran = run(&[&args, &["sh", "-c", &script][..]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("left its group"), "{}", ran.stderr);
+    let line = "more than was charged to the group: a process was outside of the group";
+    assert!(ran.stderr.contains(line), "{}", ran.stderr);
+    let data = data(&result);
+    assert_eq!(data["kernel"]["has_left_group"], true, "{data}");
+}
+
+#[test]
+fn shared_memory_is_needed_and_zeros_are_paged() {
+    const SHARED: &str = r#"
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+    size_t bytes = 60u << 20;
+    char *all = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(all, 0, bytes);
+    usleep(300000);
+    return all[bytes / 2];
+}
+"#;
+    needs_kernel_host!("shared_memory_is_needed_and_zeros_are_paged");
+    let folder = folder();
+    let Some(program) = compile(folder.path(), "shared", SHARED, &["-O0"]) else {
+        warmswap_testkit::skip!(
+            "shared_memory_is_needed_and_zeros_are_paged",
+            "there is no C compiler"
+        );
+    };
+    let result = folder.path().join("result.json");
+    let args = ["--json", text(&result), "--budget", "16M", text(&program)];
+    let ran = run(&args);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let data = data(&result);
+    let number = |name: &str| data["kernel"][name].as_u64().expect("a number");
+    assert!(number("needed_peak_bytes") >= 55 << 20, "{data}");
+    // Linux 6.12 writes no zeros and does not count them.
+    let vmstat = fs::read_to_string("/proc/vmstat").expect("it can be read");
+    if vmstat.contains("swpout_zero") {
+        assert!(number("out_pages") >= 10_000, "{data}");
+    }
 }
 
 #[test]

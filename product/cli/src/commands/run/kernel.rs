@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 use warmswap_kernel::program::{ProgramHost, ProgramOptions, ProgramUsage};
-use warmswap_output::{Output, tell};
+use warmswap_output::{Output, Quantity, Style, tell};
 use warmswap_protocol::{
     Answer, FaultCounts, ProgramStats, Refusal, RefusalKind, Reply, Request, Server, socket_path,
 };
@@ -18,6 +18,10 @@ use warmswap_sys::undo::Undo;
 
 /// How often the end of the program is looked for between requests.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// A process has this much more than its group by libraries alone: pages of files are charged to the group that read them
+/// first.
+const LIBRARIES_BYTES: u64 = 16 << 20;
 
 /// Makes group and swap device. What an earlier command left is taken back before.
 pub fn set_up(program: &Program<'_>) -> Result<ProgramHost> {
@@ -79,9 +83,11 @@ pub fn run(
         None => (user_ns + system_ns > 0)
             .then(|| PagingShare::System(system_ns as f64 / (user_ns + system_ns) as f64 * 100.0)),
     };
+    let peak_bytes = peak_bytes();
     Ok(Ran {
         status: ended.status,
-        summary: kernel_summary(&stats, &usage, share, output.style),
+        summary: kernel_summary(&stats, &usage, share, output.style)
+            + &beyond_the_group(&usage, peak_bytes, output.style),
         result: RunResult {
             host: HostArg::Kernel,
             reason: why,
@@ -89,11 +95,38 @@ pub fn run(
             program: Some(stats),
             complete: true,
             others: Vec::new(),
+            unfinished: Vec::new(),
+            has_children: false,
             kernel: Some(usage),
-            peak_bytes: peak_bytes(),
+            peak_bytes,
             paging_percent: share,
         },
     })
+}
+
+/// What the group's own account does not hold, a line each: pages that are counted for the whole machine, and a process that
+/// had more than was ever charged to the group.
+fn beyond_the_group(usage: &ProgramUsage, peak_bytes: Option<u64>, style: Style) -> String {
+    let mut lines = String::new();
+    // Pages of zeros leave and take nothing in the pool.
+    let is_paged = usage.pool_peak_bytes > 0 || usage.needed_peak_bytes > usage.used_peak_bytes;
+    if is_paged && !usage.is_own_traffic {
+        lines += "  pages out and in are those of the whole machine meanwhile: its control groups do not count them\n";
+    }
+    let explained_bytes = usage.resident_peak_bytes.max(usage.budget_bytes) + LIBRARIES_BYTES;
+    if let Some(peak_bytes) = peak_bytes.filter(|&peak| peak > explained_bytes) {
+        let peak = Quantity::Bytes(peak_bytes).show(style);
+        let why = match usage.has_left_group {
+            true => "a process was outside of the group",
+            false => {
+                "it was outside of the group, or had pages of files that others had read before"
+            }
+        };
+        lines += &format!(
+            "  its largest process had {peak} in memory, more than was charged to the group: {why}\n"
+        );
+    }
+    lines
 }
 
 /// What is told of a program beside its use of memory.
@@ -160,5 +193,49 @@ fn answer(request: Request, stats: &dyn Fn() -> ProgramStats) -> Reply {
             RefusalKind::NotNow,
             "the kernel host of one program has nothing to do at a switch",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_the_whole_machine_are_told_as_such() {
+        let line = "pages out and in are those of the whole machine";
+        let told = |usage: &ProgramUsage| beyond_the_group(usage, None, Style::PLAIN);
+        let machines = ProgramUsage {
+            pool_peak_bytes: 1 << 20,
+            ..ProgramUsage::default()
+        };
+        assert!(told(&machines).contains(line));
+        let own = ProgramUsage {
+            is_own_traffic: true,
+            ..machines
+        };
+        assert_eq!(told(&own), "");
+        assert_eq!(told(&ProgramUsage::default()), "", "no pages are told");
+    }
+
+    #[test]
+    fn a_process_with_more_than_its_group_was_outside() {
+        let mut usage = ProgramUsage {
+            budget_bytes: 30 << 20,
+            resident_peak_bytes: 512 << 10,
+            ..ProgramUsage::default()
+        };
+        let told = |usage: &ProgramUsage, peak| beyond_the_group(usage, peak, Style::PLAIN);
+        assert_eq!(told(&usage, None), "");
+        assert_eq!(told(&usage, Some(40 << 20)), "", "pages of libraries");
+        let text = told(&usage, Some(213 << 20));
+        let line =
+            "its largest process had 213 MiB in memory, more than was charged to the group: it was";
+        assert!(text.contains(line), "{text}");
+        usage.has_left_group = true;
+        let text = told(&usage, Some(213 << 20));
+        assert!(
+            text.contains("a process was outside of the group\n"),
+            "{text}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use super::child::{self, Signals};
 use super::host::needs;
+use super::watch::{Answers, Descendants, INTERVAL, watch};
 use super::{
     HostArg, Program, Ran, RunArgs, RunResult, absolute, check_budget, exit_code, exit_state,
     live_scheme, peak_bytes, program,
@@ -15,14 +16,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
 use warmswap_doctor::{Machine, Part, preload_library, require};
 use warmswap_output::{BadInput, Output, Quantity, Style, tell};
 use warmswap_protocol::{
-    Client, DEFAULT_BACKING_LIMIT_BYTES, LEAST_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE,
-    RunSettings, remove_dead_sockets, socket_path,
+    DEFAULT_BACKING_LIMIT_BYTES, ExitState, LEAST_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE,
+    RunSettings, remove_dead_sockets,
 };
+use warmswap_sys::Root;
+use warmswap_sys::process::Stat;
 
 /// The dynamic loader's list of libraries that come before all others.
 const LD_PRELOAD: &str = "LD_PRELOAD";
@@ -37,10 +38,6 @@ const UNPAGED: &str = "unpaged";
 
 /// Why a program is not paged that was built with a sanitizer.
 const SANITIZER: &str = "its sanitizer replaces what the library would replace";
-
-/// How often the program is asked for its statistics, in case it is killed, and how long it has to answer.
-const INTERVAL: Duration = Duration::from_secs(1);
-const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A folder that is removed with the value: in memory where the usual place cannot be written, as in a container.
 fn folder_for_statistics() -> std::io::Result<tempfile::TempDir> {
@@ -87,13 +84,17 @@ pub fn run(
     }
     let control = settings.control.clone();
     let ended = child::run(&mut command, signals, |pid, end| {
-        let socket = control.or_else(|| socket_path(pid).ok())?;
-        watch(pid, socket, &end, INTERVAL)
+        watch(&Descendants { pid, control }, &end, INTERVAL)
     });
     let ended = ended.with_context(|| program.cannot_run())?;
     remove_dead_sockets();
 
-    let mut result = collect(folder.path(), ended.pid, ended.seen.flatten(), why);
+    let mut result = collect(
+        folder.path(),
+        ended.pid,
+        ended.seen.unwrap_or_default(),
+        why,
+    );
     if has_sanitizer {
         result.unpaged = Some(SANITIZER.to_owned());
     }
@@ -175,27 +176,74 @@ fn preloads(library: &Path) -> Result<OsString, BadInput> {
 }
 
 /// Reads what the processes wrote. What cannot be read is as if it had not been written.
-fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>, reason: String) -> RunResult {
+fn collect(folder: &Path, pid: u32, answers: Answers, reason: String) -> RunResult {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let read = |path: PathBuf| -> Option<ProgramStats> {
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     };
-    let mut others: Vec<_> = files.filter_map(|entry| read(entry.path())).collect();
-    others.sort_by_key(|stats| stats.pid);
-    let own = others.iter().position(|stats| stats.pid == pid);
-    let own = own.map(|index| others.remove(index));
+    let mut reports: Vec<_> = files.filter_map(|entry| read(entry.path())).collect();
+    reports.sort_by_key(|stats| stats.pid);
     let unpaged = std::fs::read_to_string(folder.join(format!("{pid}.{UNPAGED}"))).ok();
-    RunResult {
+    let result = RunResult {
         host: HostArg::Preload,
         reason,
         unpaged,
         kernel: None,
         peak_bytes: peak_bytes(),
         paging_percent: None,
-        complete: own.is_some(),
-        program: own.or(last_stats),
-        others,
+        complete: false,
+        program: None,
+        others: Vec::new(),
+        unfinished: Vec::new(),
+        has_children: answers.has_children,
+    };
+    let mut result = sort_out(result, pid, reports, answers);
+    for stats in &mut result.unfinished {
+        stats.exit = match goes_on(stats.pid) {
+            true => ExitState::Running,
+            false => ExitState::Exited { status: None },
+        };
     }
+    result
+}
+
+/// Tells the statistics of process `pid` from those of others, and those of programs that wrote nothing. Where the process
+/// was paged and then became a program that was not, the paged one is the program.
+fn sort_out(
+    mut result: RunResult,
+    pid: u32,
+    mut reports: Vec<ProgramStats>,
+    mut answers: Answers,
+) -> RunResult {
+    answers.drop_reported(&reports);
+    let mut unfinished = answers.programs;
+    let report = reports.iter().position(|stats| stats.pid == pid);
+    let report = report.map(|index| reports.remove(index));
+    let last = unfinished.iter().rposition(|stats| match &report {
+        Some(report) => stats.pid == pid && stats.managed && !report.managed,
+        None => stats.pid == pid,
+    });
+    let last = last.map(|index| unfinished.remove(index));
+    unfinished.retain(|stats| stats.managed);
+    result.complete = report.is_some() && last.is_none();
+    if let (Some(report), Some(_)) = (&report, &last) {
+        let why = result.unpaged.take();
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let became = format!("it became {} (exec), which was not paged{why}", report.name);
+        result.unpaged = Some(became);
+    }
+    (result.program, result.others) = match (last, report) {
+        (Some(last), Some(report)) => (Some(last), [vec![report], reports].concat()),
+        (last, report) => (last.or(report), reports),
+    };
+    result.unfinished = unfinished;
+    result
+}
+
+/// Whether a process that the program started outlives it.
+fn goes_on(pid: u32) -> bool {
+    let stat = Stat::read(&Root::machine(), pid);
+    stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 /// What is told to people.
@@ -227,7 +275,7 @@ fn summary_of(
     if let Some(bytes) = result.peak_bytes
         && is_peak_told(result.program.as_ref(), bytes, program.budget_bytes)
     {
-        text += &peak_line(bytes, program.budget_bytes, style);
+        text += &peak_line(bytes, program.budget_bytes, is_all_known(result), style);
     }
     if result.program.is_some() && !result.complete {
         let why = "it was killed, ended by the system call alone (exit_group), or gave up the right to write the end";
@@ -237,7 +285,24 @@ fn summary_of(
     for stats in result.others.iter().filter(|stats| stats.managed) {
         text += &summary(stats, None, style);
     }
+    for stats in &result.unfinished {
+        text += &summary(stats, None, style);
+        let why = match stats.exit {
+            ExitState::Running => "it goes on",
+            _ => {
+                "it was killed, became another program (exec), or ended by the system call alone (exit_group)"
+            }
+        };
+        let _ = writeln!(text, "  as it was last seen: {why}");
+    }
     text
+}
+
+/// Whether the library looked at all memory of the largest process, and found too little of it that it pages: there is one
+/// process, which wrote its statistics, and nothing kept the library from paging it.
+fn is_all_known(result: &RunResult) -> bool {
+    let is_alone = result.others.is_empty() && result.unfinished.is_empty() && !result.has_children;
+    is_alone && result.complete && result.unpaged.is_none()
 }
 
 /// Whether paging does not explain how much a program had: it was not paged, or nothing of it left although it had more
@@ -248,114 +313,22 @@ fn is_peak_told(stats: Option<&ProgramStats>, peak_bytes: u64, budget_bytes: u64
     })
 }
 
-/// What a program had that was not paged.
-fn peak_line(peak_bytes: u64, budget_bytes: u64, style: Style) -> String {
+/// What a program had that was not paged, and why where that is known.
+fn peak_line(peak_bytes: u64, budget_bytes: u64, is_all_known: bool, style: Style) -> String {
     let show = |bytes| Quantity::Bytes(bytes).show(style);
     let (peak, budget) = (show(peak_bytes), show(budget_bytes));
     if peak_bytes <= budget_bytes {
         return format!("  its largest process had at most {peak} in memory; budget {budget}\n");
     }
-    format!(
-        "  its largest process had {peak} in memory, more than the budget of {budget}: files, and memory that the library \
-         leaves to the kernel (by brk, shared, locked, executable, in small mappings, or below 4 GiB)\n"
-    )
-}
-
-/// Asks the program for its statistics until it ends, and returns its last answer.
-fn watch(
-    pid: u32,
-    socket: PathBuf,
-    end: &Receiver<()>,
-    interval: Duration,
-) -> Option<ProgramStats> {
-    let mut client: Option<Client> = None;
-    let mut last = None;
-    while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        let mut connected = client
-            .take()
-            .or_else(|| Client::connect(&socket, TIMEOUT).ok());
-        let answer = connected.as_mut().map(Client::stats);
-        if let Some(Ok(stats)) = answer {
-            client = connected;
-            // Another process of the program's may listen there.
-            if stats.pid == pid {
-                last = Some(stats);
-            }
+    let why = match is_all_known {
+        true => {
+            ": files, and memory that the library leaves to the kernel (by brk, shared, locked, executable, in small \
+             mappings, or below 4 GiB)"
         }
-    }
-    last
+        false => "",
+    };
+    format!("  its largest process had {peak} in memory, more than the budget of {budget}{why}\n")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-    use warmswap_protocol::{Answer, Request, Server};
-
-    /// Watches process 7 while process `pid` listens and answers twice.
-    fn watched(pid: u32) -> Option<ProgramStats> {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("7.sock");
-        let (ended, end) = channel::<()>();
-        std::thread::scope(|scope| {
-            let path = socket.clone();
-            let watcher = scope.spawn(move || watch(7, path, &end, Duration::from_millis(1)));
-            let mut server = Server::bind(&socket).unwrap();
-            let mut answers = 0;
-            while answers < 2 {
-                let answer = |request| {
-                    assert_eq!(request, Request::Stats);
-                    answers += 1;
-                    Ok(Answer::Stats(Box::new(ProgramStats {
-                        pid,
-                        swapped_out_pages: answers,
-                        ..ProgramStats::default()
-                    })))
-                };
-                server.poll_once(None, answer).unwrap();
-            }
-            // Killed: the socket file stays, and nothing listens.
-            drop(server);
-            drop(ended);
-            watcher.join().unwrap()
-        })
-    }
-
-    #[test]
-    fn the_last_answer_of_a_program_that_is_killed_is_kept() {
-        // The second answer may be lost with the socket.
-        let last = watched(7).unwrap().swapped_out_pages;
-        assert!((1..=2).contains(&last), "{last}");
-    }
-
-    #[test]
-    fn a_program_that_was_not_paged_is_told_by_what_it_had() {
-        let line = |peak| peak_line(peak, 32 << 20, Style::PLAIN);
-        assert_eq!(
-            line(20 << 20),
-            "  its largest process had at most 20.0 MiB in memory; budget 32.0 MiB\n"
-        );
-        let more = line(300 << 20);
-        assert!(
-            more.contains("300 MiB in memory, more than the budget of 32.0 MiB"),
-            "{more}"
-        );
-    }
-
-    #[test]
-    fn a_budget_that_was_exceeded_without_paging_is_told() {
-        let paged = |swapped_out_pages| ProgramStats {
-            managed: true,
-            swapped_out_pages,
-            ..ProgramStats::default()
-        };
-        assert!(is_peak_told(Some(&paged(0)), 60 << 20, 30 << 20));
-        assert!(!is_peak_told(Some(&paged(0)), 20 << 20, 30 << 20));
-        assert!(!is_peak_told(Some(&paged(9)), 60 << 20, 30 << 20));
-    }
-
-    #[test]
-    fn another_process_on_the_socket_is_not_the_program() {
-        assert_eq!(watched(8), None);
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
 //! What the kernel starts for a program, and whether a library can be preloaded into that.
 
-use object::elf::{DT_NEEDED, ELFMAG, FileHeader32, FileHeader64};
+use object::elf::{DT_NEEDED, ELFMAG, FileHeader32, FileHeader64, SHT_DYNSYM};
 use object::read::ReadCache;
-use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
+use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind};
 use rustix::fs::StatVfsMountFlags;
 use std::ffi::OsStr;
@@ -160,9 +160,13 @@ const SANITIZERS: [&[u8]; 5] = [
     b"libclang_rt.",
 ];
 
+/// What a program names that has a sanitizer linked into it: a function that the sanitizer looks for, and one that it replaces
+/// (of those that look for undefined behaviour alone, only the first).
+const LINKED: [&[u8]; 2] = [b"__sanitizer_symbolize_code", b"pthread_create"];
+
 /// Whether the program at `path` was built with a sanitizer. What cannot be read was not.
 pub fn has_sanitizer(path: &Path) -> bool {
-    let names = || {
+    let is_needed = || {
         let data = ReadCache::new(File::open(path).ok()?);
         let header = FileHeader64::<Endianness>::parse(&data).ok()?;
         let endian = header.endian().ok()?;
@@ -173,10 +177,23 @@ pub fn has_sanitizer(path: &Path) -> bool {
             .iter()
             .filter(|entry| entry.tag(endian) == DT_NEEDED)
             .filter_map(|entry| entry.string(endian, strings).ok());
-        Some(needed.map(<[u8]>::to_vec).collect::<Vec<_>>())
+        let is_one = |name: &[u8]| SANITIZERS.iter().any(|known| name.starts_with(known));
+        Some(needed.into_iter().any(is_one))
     };
-    let is_one = |name: &Vec<u8>| SANITIZERS.iter().any(|known| name.starts_with(known));
-    names().is_some_and(|names| names.iter().any(is_one))
+    let is_linked = || {
+        let data = ReadCache::new(File::open(path).ok()?);
+        let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, &data).ok()?;
+        let symbols = sections.symbols(endian, &data, SHT_DYNSYM).ok()?;
+        let strings = symbols.strings();
+        let names = |wanted: &[u8]| {
+            let mut symbols = symbols.iter();
+            symbols.any(|symbol| symbol.name(endian, strings).ok() == Some(wanted))
+        };
+        Some(LINKED.into_iter().all(names))
+    };
+    is_needed() == Some(true) || is_linked() == Some(true)
 }
 
 fn check_rights(path: &Path) -> Result<(), BadInput> {
@@ -305,10 +322,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("main.c");
         fs::write(&source, "int main(void) { return 0; }").unwrap();
-        for (flag, expected) in [("-fsanitize=address", true), ("-O1", false)] {
-            let path = folder.path().join(flag);
+        for (flags, expected) in [
+            ("-fsanitize=address", true),
+            ("-fsanitize=address -static-libasan", true),
+            ("-fsanitize=thread -static-libtsan", true),
+            ("-fsanitize=leak -static-liblsan", true),
+            ("-fsanitize=undefined -static-libubsan", false),
+            ("-O1", false),
+        ] {
+            let path = folder.path().join(flags);
             let mut compiler = std::process::Command::new("cc");
-            compiler.arg(flag).arg(&source).arg("-o").arg(&path);
+            compiler.args(flags.split(' ')).arg(&source);
+            compiler.arg("-o").arg(&path);
             match compiler.output() {
                 Ok(output) if output.status.success() => {}
                 _ => {
@@ -316,7 +341,7 @@ mod tests {
                     warmswap_testkit::skip!("programs_with_a_sanitizer_are_known", "{why}");
                 }
             }
-            assert_eq!(has_sanitizer(&path), expected, "{flag}");
+            assert_eq!(has_sanitizer(&path), expected, "{flags}");
         }
         assert!(!has_sanitizer(Path::new("/bin/sh")) && !has_sanitizer(&source));
     }
