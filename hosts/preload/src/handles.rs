@@ -11,10 +11,11 @@
 //! them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
 
-use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment, Elf64_Sym as Symbol};
+use libc::{Dl_info, Elf64_Sym as Symbol};
 
 use crate::settings::say;
 
@@ -52,6 +53,9 @@ impl Symbols {
     /// The description is the loader's, of an object that stays loaded.
     unsafe fn of(object: &Object) -> Option<Self> {
         let (base, mut entry) = (object.base, object.dynamic);
+        if entry.is_null() {
+            return None;
+        }
         let mut found = [0usize; 4];
         loop {
             // SAFETY: the section ends with an entry of zeros.
@@ -144,6 +148,7 @@ struct Objects {
     c_library: Symbols,
     dlsym: *mut c_void,
     dlvsym: *mut c_void,
+    dladdr1: *mut c_void,
     preceding: Preceding,
 }
 
@@ -214,66 +219,46 @@ impl Objects {
             c_library,
             dlsym,
             dlvsym: c_library.find(c"dlvsym").unwrap_or(dlsym),
+            dladdr1: c_library.find(c"dladdr1")?,
             preceding,
         })
+    }
+
+    /// The object that has code at an address; null for none.
+    fn object_of(&self, address: usize) -> *const Object {
+        type Dladdr1 =
+            unsafe extern "C" fn(usize, *mut Dl_info, *mut *const Object, c_int) -> c_int;
+        /// Has the loader's description of the object filled in.
+        const RTLD_DL_LINKMAP: c_int = 2;
+        let (mut info, mut object) = (MaybeUninit::uninit(), ptr::null());
+        // SAFETY: the C library's function of that type, which fills in what it finds.
+        unsafe {
+            let dladdr1: Dladdr1 = std::mem::transmute(self.dladdr1);
+            dladdr1(address, info.as_mut_ptr(), &raw mut object, RTLD_DL_LINKMAP);
+        }
+        object
     }
 }
 
 /// So many objects come before this library at most: the program, and what is preloaded before.
 const MOST_PRECEDING: usize = 16;
 
-/// Addresses of the objects in which symbols are looked for before this library.
+/// The objects in which symbols are looked for before this library.
 #[derive(Default)]
-struct Preceding {
-    ranges: [(usize, usize); MOST_PRECEDING],
-    count: usize,
-}
+struct Preceding([Option<&'static Object>; MOST_PRECEDING]);
 
 impl Preceding {
-    fn add(&mut self, object: &Object) {
-        if let Some(place) = self.ranges.get_mut(self.count) {
-            let is_program = self.count == 0;
-            // SAFETY: the loader's description of an object that is loaded now.
-            *place = unsafe { range(object, is_program) };
-            self.count += 1;
+    fn add(&mut self, object: &'static Object) {
+        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
+            *place = Some(object);
         }
     }
 
-    fn has(&self, address: usize) -> bool {
-        let mut ranges = self.ranges[..self.count].iter();
-        ranges.any(|&(start, end)| (start..end).contains(&address))
+    /// Whether code at this address is of one of them.
+    fn has_code_at(&self, address: usize) -> bool {
+        let object = objects().object_of(address);
+        self.0.iter().flatten().any(|of| ptr::eq(*of, object))
     }
-}
-
-/// The addresses of an object, from its table of segments; nothing where that is not mapped.
-///
-/// # Safety
-/// The description is the loader's.
-unsafe fn range(object: &Object, is_program: bool) -> (usize, usize) {
-    let base = object.base;
-    // SAFETY: the kernel says where the program's table is; that of a library is where the header says, which is mapped at
-    // its base.
-    let segments: &[Segment] = unsafe {
-        let (table, count) = if is_program {
-            let [table, count] = [libc::AT_PHDR, libc::AT_PHNUM].map(|of| libc::getauxval(of));
-            (table as usize, count as usize)
-        } else {
-            let header: &Header = &*ptr::with_exposed_provenance(base);
-            if !header.e_ident.starts_with(b"\x7fELF") {
-                return (0, 0);
-            }
-            (base + header.e_phoff as usize, usize::from(header.e_phnum))
-        };
-        std::slice::from_raw_parts(ptr::with_exposed_provenance(table), count)
-    };
-    let loaded = segments.iter().filter(|of| of.p_type == libc::PT_LOAD);
-    let ends = loaded.clone().map(|of| (of.p_vaddr + of.p_memsz) as usize);
-    let starts = loaded.map(|of| of.p_vaddr as usize);
-    let start = starts.min().unwrap_or(0);
-    (
-        base.wrapping_add(start),
-        base.wrapping_add(ends.max().unwrap_or(start)),
-    )
 }
 
 /// The next function of that name behind this library, whichever library stands before `dlsym`; null where there is none.
@@ -350,7 +335,7 @@ extern "C" fn dlsym_for(_caller: usize, _handle: *mut c_void) -> *mut c_void {
 
 /// Where a call of `dlvsym` without a handle goes on.
 extern "C" fn dlvsym_for(caller: usize, handle: *mut c_void) -> *mut c_void {
-    if handle == libc::RTLD_DEFAULT || objects().preceding.has(caller) {
+    if handle == libc::RTLD_DEFAULT || objects().preceding.has_code_at(caller) {
         return by_handle_and_version as *mut c_void;
     }
     objects().dlvsym
