@@ -33,7 +33,9 @@ fn confine(action: &mut Action, root: &Path) {
         Action::Nothing | Action::RemoveZram { .. } | Action::EndSession { .. } => {}
         Action::RemoveGroup { path, to } => {
             inside(path);
-            to.as_mut().map_or((), inside);
+            if let Some(to) = to.as_mut() {
+                inside(to);
+            }
         }
         Action::Restore { path, .. }
         | Action::RemoveSwapFile { path, .. }

@@ -5,7 +5,7 @@
 //! | [`size_expr`] | sizes as people write them: `512M`, `1.5GiB`, `50%`, `4096` |
 //! | [`table`], [`units`] | those of `warmswap-columns` |
 //! | [`json`] | the [`Envelope`] around every JSON output, written whole or not at all |
-//! | [`file`] | files that a command writes |
+//! | [`mod@file`] | files that a command writes |
 //! | [`machine`] | what the measurements ran on |
 //! | [`output`] | the options for results, and where results go |
 //! | [`exit`] | errors in one line, and exit codes |

@@ -76,7 +76,6 @@ fn children_with_a_sanitizer_run_unpaged_with_a_line() {
         &["-fsanitize=address", "-static-libasan"],
         &["-fsanitize=thread"],
         &["-fsanitize=thread", "-static-libtsan"],
-        &["-fsanitize=leak", "-static-liblsan"],
     ] {
         let program = hello(folder.path(), "sanitized", flags);
         let works = program.filter(|program| {
