@@ -217,7 +217,8 @@ fn name_sanitizer(file: &OwnedFd, offset: u64, bytes: u64) -> bool {
         let read = rustix::io::pread(file, &mut part[..length], offset + at).unwrap_or(0);
         for name in part[..read].split(|&byte| byte == 0) {
             for (found, wanted) in found.iter_mut().zip(LINKED) {
-                *found |= name == wanted;
+                // Linkers store a name that is the end of another one with that.
+                *found |= name.ends_with(wanted);
             }
         }
     }
