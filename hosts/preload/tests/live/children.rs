@@ -8,11 +8,18 @@ use warmswap_testkit::skip;
 use crate::SMALL;
 use crate::common::{Case, compile, run, run_program};
 
-/// Compiles a program that prints what it is told, and with `-DTELL` which libraries it is to load; `None` where the compiler
-/// cannot.
+/// Compiles a program that prints what it is told, and with `-DTELL` which libraries it is to load; with `-DNAMES` it has names
+/// that a sanitizer has, stored as the ends of others. `None` where the compiler cannot.
 fn hello(folder: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let (source, file) = (folder.join("hello.c"), folder.join(name));
     let text = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        #ifdef NAMES\n\
+        #include <pthread.h>\n\
+        void a_pthread_create(void) {}\n\
+        void a__sanitizer_symbolize_code(void) {}\n\
+        extern void __sanitizer_symbolize_code(void) __attribute__((weak));\n\
+        void *named[] = {(void *)pthread_create, (void *)__sanitizer_symbolize_code};\n\
+        #endif\n\
         int main(int n, char **a) {\n\
             char *copy = strdup(a[n - 1]); puts(copy); free(copy);\n\
             #ifdef TELL\n\
@@ -76,8 +83,7 @@ fn children_with_a_sanitizer_run_unpaged_with_a_line() {
         &["-fsanitize=address", "-static-libasan"],
         &["-fsanitize=thread"],
         &["-fsanitize=thread", "-static-libtsan"],
-        // All its functions are named, and names share their ends.
-        &["-fsanitize=thread", "-static-libtsan", "-rdynamic"],
+        &["-DNAMES", "-rdynamic"],
     ] {
         let program = hello(folder.path(), "sanitized", flags);
         let works = program.filter(|program| {
