@@ -135,7 +135,7 @@ pub struct ProgramUsage {
     /// Members that the kernel's OOM killer ended; `None` where it does not say.
     pub oom_kills: Option<u64>,
     /// A process of the program was seen outside of the group: what it used there is not counted. One that was outside for
-    /// less than 0.1 s may not have been seen.
+    /// less than a second may not have been seen.
     pub has_left_group: bool,
     /// CPU time of the steering thread, its reclaim included.
     pub steering_cpu_ns: u64,

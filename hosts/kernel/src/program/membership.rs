@@ -2,12 +2,14 @@
 
 use warmswap_sys::memcg::Group;
 use warmswap_sys::process::{MemoryUse, Stat};
-use warmswap_sys::{Root, monotonic_ns, tree};
+use warmswap_sys::{Root, tree};
+
+use crate::host::thread_cpu_ns;
 
 /// Between looks at all descendants, which read the state of every process of the machine.
-const LOOK_NS: u64 = 100_000_000;
+const LOOK_NS: u64 = 1_000_000_000;
 
-/// The looks take this part of the thread's time at most, as a divisor.
+/// The looks take this part of a processor at most, as a divisor.
 const LOOK_PART: u64 = 100;
 
 /// What earlier looks found.
@@ -42,15 +44,15 @@ impl Membership {
         if process == 0 || now_ns < self.look_ns {
             return false;
         }
-        let begin = monotonic_ns();
+        let begin_ns = thread_cpu_ns();
         // The family is read first: a child that is started in between is only in the second list.
         let family = tree::descendants(root, process).unwrap_or_default();
         let is_outside = group.pids().is_ok_and(|members| {
             let mut pids = family.iter().map(|stat| stat.pid);
             pids.any(|pid| !members.contains(&pid) && is_alive(root, pid))
         });
-        let took = monotonic_ns().saturating_sub(begin);
-        self.look_ns = now_ns + LOOK_NS.max(took.saturating_mul(LOOK_PART));
+        let took_ns = thread_cpu_ns().saturating_sub(begin_ns);
+        self.look_ns = now_ns + LOOK_NS.max(took_ns.saturating_mul(LOOK_PART));
         is_outside
     }
 }

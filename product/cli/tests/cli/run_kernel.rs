@@ -357,7 +357,7 @@ fn a_child_that_leaves_the_group_is_told() {
     let result = folder.path().join("result.json");
     let procs = own_procs();
     let script = format!(
-        "sh -c 'echo $$ > {}; exec {} 64 8'; true",
+        "sh -c 'echo $$ > {}; sleep 5; exec {} 64 8'; true",
         text(&procs),
         text(&program)
     );
