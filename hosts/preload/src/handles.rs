@@ -149,8 +149,12 @@ struct Objects {
     dlsym: *mut c_void,
     dlvsym: *mut c_void,
     dladdr1: *mut c_void,
-    preceding: Preceding,
+    /// Objects in which symbols are looked for before this library.
+    preceding: [*const Object; MOST_PRECEDING],
 }
+
+/// The program, and what is preloaded before this library: more are taken for later ones.
+const MOST_PRECEDING: usize = 16;
 
 // SAFETY: they are code.
 unsafe impl Send for Objects {}
@@ -195,7 +199,8 @@ impl Objects {
     /// `None` where an object has no table of symbols.
     fn find() -> Option<Self> {
         let (mut own, mut c_library) = (None, None);
-        let mut preceding = Preceding::default();
+        let mut preceding = [ptr::null(); MOST_PRECEDING];
+        let mut places = preceding.iter_mut();
         // SAFETY: the loader's list ends with null, and nothing is loaded or unloaded while there is one thread.
         let mut next = unsafe { _r_debug.first.as_ref() };
         while let Some(object) = next {
@@ -205,8 +210,8 @@ impl Objects {
                 own = symbols;
             } else {
                 c_library = c_library.or(symbols.filter(Symbols::are_of_c_library));
-                if own.is_none() {
-                    preceding.add(object);
+                if let Some(place) = places.next().filter(|_| own.is_none()) {
+                    *place = object;
                 }
             }
             // SAFETY: as above.
@@ -224,50 +229,38 @@ impl Objects {
         })
     }
 
-    /// The object that has code at an address; null for none.
-    fn object_of(&self, address: usize) -> *const Object {
+    /// Whether code at this address is of an object before this library.
+    fn precedes(&self, address: usize) -> bool {
         type Dladdr1 =
             unsafe extern "C" fn(usize, *mut Dl_info, *mut *const Object, c_int) -> c_int;
         /// Has the loader's description of the object filled in.
         const RTLD_DL_LINKMAP: c_int = 2;
-        let (mut info, mut object) = (MaybeUninit::uninit(), ptr::null());
+        let (mut info, mut object) = (MaybeUninit::uninit(), ptr::null::<Object>());
         // SAFETY: the C library's function of that type, which fills in what it finds.
-        unsafe {
+        let is_known = unsafe {
             let dladdr1: Dladdr1 = std::mem::transmute(self.dladdr1);
-            dladdr1(address, info.as_mut_ptr(), &raw mut object, RTLD_DL_LINKMAP);
-        }
-        object
-    }
-}
-
-/// So many objects come before this library at most: the program, and what is preloaded before.
-const MOST_PRECEDING: usize = 16;
-
-/// The objects in which symbols are looked for before this library.
-#[derive(Default)]
-struct Preceding([Option<&'static Object>; MOST_PRECEDING]);
-
-impl Preceding {
-    fn add(&mut self, object: &'static Object) {
-        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
-            *place = Some(object);
-        }
-    }
-
-    /// Whether code at this address is of one of them.
-    fn has_code_at(&self, address: usize) -> bool {
-        let object = objects().object_of(address);
-        self.0.iter().flatten().any(|of| ptr::eq(*of, object))
+            dladdr1(address, info.as_mut_ptr(), &raw mut object, RTLD_DL_LINKMAP) != 0
+        };
+        is_known && self.preceding.contains(&object)
     }
 }
 
 /// The next function of that name behind this library, whichever library stands before `dlsym`; null where there is none.
 pub fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends with a zero.
+    unsafe { real_dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// The C library's `dlsym`, called from here.
+///
+/// # Safety
+/// As of that function.
+unsafe fn real_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-    // SAFETY: the C library's function of that type; the name ends with a zero.
+    // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let dlsym: Dlsym = std::mem::transmute(objects().dlsym);
-        dlsym(libc::RTLD_NEXT, name.as_ptr())
+        dlsym(handle, name)
     }
 }
 
@@ -278,14 +271,9 @@ pub fn start() {
 
 /// Whether the program's calls of `mmap` do not come here: the program, or what is loaded before this library, has its own.
 pub fn is_preceded() -> bool {
-    type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-    let Objects { own, dlsym, .. } = objects();
-    // SAFETY: the C library's function of that type; the name ends with a zero.
-    let first = unsafe {
-        let dlsym: Dlsym = std::mem::transmute(*dlsym);
-        dlsym(libc::RTLD_DEFAULT, c"mmap".as_ptr())
-    };
-    own.find(c"mmap") != Some(first)
+    // SAFETY: the name ends with a zero.
+    let first = unsafe { real_dlsym(libc::RTLD_DEFAULT, c"mmap".as_ptr()) };
+    objects().own.find(c"mmap") != Some(first)
 }
 
 /// What the program is to call where the loader found this.
@@ -307,12 +295,8 @@ unsafe fn replaced(name: *const c_char, found: *mut c_void) -> *mut c_void {
 
 /// `dlsym` with a handle.
 unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-    // SAFETY: the C library's function of that type; passed on to the caller.
-    unsafe {
-        let dlsym: Dlsym = std::mem::transmute(objects().dlsym);
-        replaced(name, dlsym(handle, name))
-    }
+    // SAFETY: passed on to the caller.
+    unsafe { replaced(name, real_dlsym(handle, name)) }
 }
 
 /// `dlvsym` with a handle.
@@ -335,7 +319,7 @@ extern "C" fn dlsym_for(_caller: usize, _handle: *mut c_void) -> *mut c_void {
 
 /// Where a call of `dlvsym` without a handle goes on.
 extern "C" fn dlvsym_for(caller: usize, handle: *mut c_void) -> *mut c_void {
-    if handle == libc::RTLD_DEFAULT || objects().preceding.has_code_at(caller) {
+    if handle == libc::RTLD_DEFAULT || objects().precedes(caller) {
         return by_handle_and_version as *mut c_void;
     }
     objects().dlvsym

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment};
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
+use warmswap_protocol::sanitizers::{LIBRARIES, LINKED};
 
 /// The longest path.
 const MOST_PATH: usize = 4096;
@@ -29,19 +30,6 @@ const ELFCLASS64: u8 = 2;
 const DT_NEEDED: i64 = 1;
 const DT_STRTAB: i64 = 5;
 const DT_STRSZ: i64 = 10;
-
-/// How names of libraries begin that must come first, and replace what this one replaces.
-const SANITIZERS: [&[u8]; 5] = [
-    b"libasan.so",
-    b"libtsan.so",
-    b"liblsan.so",
-    b"libhwasan.so",
-    b"libclang_rt.",
-];
-
-/// What a program names that has a sanitizer linked into it: a function that the sanitizer looks for, and one that it replaces
-/// (of those that look for undefined behaviour alone, only the first).
-const LINKED: [&[u8]; 2] = [b"__sanitizer_symbolize_code", b"pthread_create"];
 
 /// The path of this library as the loader has it, and of the loader itself; null before the start.
 static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
@@ -198,7 +186,7 @@ fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
     let names = names - of_names.p_vaddr + of_names.p_offset;
     let is_sanitizer = |entry: DynamicEntry| {
         let name: Option<[u8; 12]> = read(file, names + entry.d_val);
-        name.is_some_and(|name| SANITIZERS.iter().any(|known| name.starts_with(known)))
+        name.is_some_and(|name| LIBRARIES.iter().any(|known| name.starts_with(known)))
     };
     let bytes = entries().find(|entry| entry.d_tag == DT_STRSZ);
     let is_within = || bytes.is_some_and(|bytes| name_sanitizer(file, names, bytes.d_val));

@@ -8,6 +8,8 @@
 //! | [`DaemonStatus`] | from the daemon, which looks after programs that page nothing themselves |
 //! | [`Switches`], [`Follower`] | from the daemon to programs that want to hear when they come and go |
 //!
+//! Both sides know programs with [`sanitizers`] by the same names.
+//!
 //! The server lives in programs that are not ours. So it starts no thread, never blocks on a client, raises
 //! no SIGPIPE, and changes neither the process's umask nor its signals.
 
@@ -18,6 +20,7 @@ mod daemon;
 mod peer;
 mod places;
 mod protocol;
+pub mod sanitizers;
 mod server;
 mod settings;
 mod socket;

@@ -5,7 +5,6 @@ use crate::replay_args::{ReplayArgs, schemes};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
-use warmswap_policy::SchemeSpec;
 use warmswap_results::tables;
 use warmswap_study::replay_all;
 
@@ -39,18 +38,14 @@ pub struct ReplayCommand {
 /// # Errors
 /// Bad options or input, or a replay that stops.
 pub fn run(args: ReplayCommand, host: &dyn Host) -> Result<()> {
-    let mut specs = schemes(&[args.scheme], &args.set)?;
-    let mut options = args.replay.options()?;
+    let mut spec = schemes(&[args.scheme], &args.set)?.remove(0);
+    let mut options = args.replay.options_of(&spec, args.replay.options()?);
     if let Some((name, factory)) = host.reclaim() {
-        let of_scheme = |spec: &mut SchemeSpec| spec.name += &format!("+reclaim={name}");
-        specs.iter_mut().for_each(of_scheme);
+        spec.name += &format!("+reclaim={name}");
         options.reclaim = Some(factory);
     }
-    if let [scheme] = &specs[..] {
-        options = args.replay.options_of(scheme, options);
-    }
     let subjects = args.replay.open(host, &[args.trace])?;
-    let runs = replay_all(&subjects, &specs, &options, &*host.progress("replaying"))?;
+    let runs = replay_all(&subjects, &[spec], &options, &*host.progress("replaying"))?;
     for run in runs {
         let tables = tables::replay(&run.result);
         host.output().emit("warmswap.replay", run.result, &tables)?;

@@ -31,7 +31,7 @@ pub fn lines(results: &Results, evidence: &[EvidenceRow]) -> Vec<String> {
             (row.budget_bytes as f64 / row.footprint_bytes.max(1) as f64 * 100.0).round()
         });
         let besides = match of.pressure {
-            Some(Pressure::Full) => " in which an application that leaves gives everything up",
+            Some(Pressure::Full) => ", in which an application that leaves gives everything up",
             Some(Pressure::Budget) | None => "",
         };
         let how = format!(

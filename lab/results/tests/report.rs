@@ -245,7 +245,7 @@ fn a_replay_is_told_by_its_pressure_and_pages_of_files_and_not_by_its_memory_alo
     assert_eq!(seen(all), [false, true, false]);
     let small_and_full = results(&[replayed(small)]);
     let lines = summary::lines(&small_and_full, &[]);
-    let says = "with 100 % of the memory that all takes in which an application that leaves";
+    let says = "with 100 % of the memory that all takes, in which an application that leaves";
     assert!(lines[0].contains(says), "{lines:?}");
 }
 

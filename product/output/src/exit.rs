@@ -18,8 +18,8 @@ pub struct BadInput(pub String);
 #[error("{0}")]
 pub struct BadLines(pub String);
 
-/// Prints what clap says of a command line of the command `name`, and gives the exit code. Subcommands that are now of another command are
-/// those of `moved`, with that command.
+/// Prints what clap says of a command line of the command `name`, and gives the exit code. Subcommands that are now of another
+/// command are those of `moved`, with that command.
 #[must_use]
 pub fn usage(name: &str, error: &clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
     let named = match error.get(ContextKind::InvalidSubcommand) {

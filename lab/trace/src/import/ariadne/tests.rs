@@ -2,6 +2,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
+use super::files::{SWAP_IN_LINE, swap_in_fields};
 use super::*;
 use crate::reader::TraceReader;
 use crate::testing::{page, scratch};
@@ -368,7 +369,9 @@ fn damaged_lines_are_named_by_number() {
 #[test]
 fn a_uid_of_more_than_32_bits_is_none_in_any_form() {
     let wide = 1_u64 << 32;
-    let found = |place: &str, uid: &str| format!("at {place}: found uid {uid}, expected {UID}");
+    let found = |place: &str, uid: &str| {
+        format!("at {place}: found uid {uid}, expected a uid of at most 32 bits")
+    };
     let line = format!("{wide},8\n");
     let expected = found("line 1", "4294967296");
     refuses(&text_form(), "lru_list.txt", &line, &expected);

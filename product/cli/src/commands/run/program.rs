@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use warmswap_output::BadInput;
 use warmswap_output::program::{bad, executable};
+use warmswap_protocol::sanitizers::{LIBRARIES, LINKED};
 
 /// Scripts may name scripts as their interpreters; the kernel follows so many.
 const SCRIPT_DEPTH: usize = 5;
@@ -151,49 +152,31 @@ pub fn check(file: &Path) -> Result<(), BadInput> {
     check_elf(file)
 }
 
-/// How names of libraries begin that must come first in a program, and replace what the preloaded library replaces.
-const SANITIZERS: [&[u8]; 5] = [
-    b"libasan.so",
-    b"libtsan.so",
-    b"liblsan.so",
-    b"libhwasan.so",
-    b"libclang_rt.",
-];
-
-/// What a program names that has a sanitizer linked into it: a function that the sanitizer looks for, and one that it replaces
-/// (of those that look for undefined behaviour alone, only the first).
-const LINKED: [&[u8]; 2] = [b"__sanitizer_symbolize_code", b"pthread_create"];
-
 /// Whether the program at `path` was built with a sanitizer. What cannot be read was not.
 pub fn has_sanitizer(path: &Path) -> bool {
-    let is_needed = || {
+    let found = || {
         let data = ReadCache::new(File::open(path).ok()?);
         let header = FileHeader64::<Endianness>::parse(&data).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, &data).ok()?;
         let (entries, link) = sections.dynamic(endian, &data).ok()??;
         let strings = sections.strings(endian, &data, link).ok()?;
-        let needed = entries
+        let mut needed = entries
             .iter()
             .filter(|entry| entry.tag(endian) == DT_NEEDED)
             .filter_map(|entry| entry.string(endian, strings).ok());
-        let is_one = |name: &[u8]| SANITIZERS.iter().any(|known| name.starts_with(known));
-        Some(needed.into_iter().any(is_one))
-    };
-    let is_linked = || {
-        let data = ReadCache::new(File::open(path).ok()?);
-        let header = FileHeader64::<Endianness>::parse(&data).ok()?;
-        let endian = header.endian().ok()?;
-        let sections = header.sections(endian, &data).ok()?;
+        let is_one = |name: &[u8]| LIBRARIES.iter().any(|known| name.starts_with(known));
+        if needed.any(is_one) {
+            return Some(true);
+        }
         let symbols = sections.symbols(endian, &data, SHT_DYNSYM).ok()?;
-        let strings = symbols.strings();
         let names = |wanted: &[u8]| {
             let mut symbols = symbols.iter();
             symbols.any(|symbol| symbol.name(endian, strings).ok() == Some(wanted))
         };
         Some(LINKED.into_iter().all(names))
     };
-    is_needed() == Some(true) || is_linked() == Some(true)
+    found() == Some(true)
 }
 
 fn check_rights(path: &Path) -> Result<(), BadInput> {
