@@ -272,6 +272,12 @@ fn what_is_no_place_for_a_result_is_bad_input_and_what_cannot_be_shown_a_failure
     ];
     refused(&dumps.concat(), &["cannot read /nonexistent"]);
     assert!(!results.exists());
+    // A pipe is not opened before its study reads it: this one has no writer, and would be waited for.
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo starts").success());
+    let piped = [&out[..], &["--dumps", text(&pipe)]].concat();
+    refused(&piped, &["cannot make /proc/nonexistent"]);
     let full = fs::File::options()
         .write(true)
         .open("/dev/full")
