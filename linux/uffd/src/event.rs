@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -50,6 +51,9 @@ pub enum Event {
     /// One that this crate does not know.
     Unknown(u8),
 }
+
+/// How often descriptors are looked at that the kernel refuses to wait for.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// One of several threads that wait for events: an event wakes one of those that wait, and no other.
 #[derive(Debug)]
@@ -101,6 +105,11 @@ pub(super) fn wait(descriptors: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Resul
     match count {
         0.. => Ok(count > 0),
         _ if errno() == libc::EINTR => Ok(false),
+        // More descriptors than a process may have that lowered its limit: they are looked at without being asked.
+        _ if errno() == libc::EINVAL => {
+            std::thread::sleep(LOOK_EVERY);
+            Ok(true)
+        }
         _ => Err(io::Error::last_os_error()),
     }
 }

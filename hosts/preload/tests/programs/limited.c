@@ -1,4 +1,4 @@
-/* A program that may open no more files than it has open forks: parent and child go on with all of their memory. Where not
+/* A program that may open no more files than it has open forks, and one that may open none at all: parent and child go on with all of their memory. Where not
    even the child may raise the limit, it may end instead, loudly; the parent goes on. */
 #include "memory.h"
 
@@ -65,12 +65,17 @@ int main(void) {
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     int next = dup(0);
     CHECK(next >= 3 && close(next) == 0);
-    limit.rlim_cur = (rlim_t)next;
-    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    for (int turn = 0; turn < TURNS; turn++) {
-        int status = fork_once();
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    rlim_t most[] = {(rlim_t)next, 1, 0};
+    for (int i = 0; i < 3; i++) {
+        limit.rlim_cur = most[i];
+        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        for (int turn = 0; turn < TURNS; turn++) {
+            int status = fork_once();
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
     }
+    limit.rlim_cur = most[0];
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     fork_with_few_numbers();
     limit.rlim_max = limit.rlim_cur;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -78,5 +83,9 @@ int main(void) {
         int status = fork_once();
         CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : WEXITSTATUS(status) == 0);
     }
+    /* As in a sandbox, which makes no processes. */
+    limit.rlim_cur = limit.rlim_max = 0;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (int turn = 0; turn < TURNS; turn++) check_all();
     return 0;
 }
