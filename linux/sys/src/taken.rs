@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use warmswap_page::mib;
+use warmswap_page::{PAGE_BYTES, mib};
 
 use crate::fork::{reap, spawn_copy};
 use crate::memcg::Hierarchy;
@@ -244,8 +244,9 @@ impl Holder {
         Ok(holder)
     }
 
-    /// Holds so many bytes, and no more.
+    /// Holds the whole pages of so many bytes, and no more: advice is about pages.
     fn hold(&mut self, bytes: u64) -> Result<(), TakeError> {
+        let bytes = bytes - bytes % PAGE_BYTES as u64;
         while self.held_bytes != bytes {
             self.ask(bytes.min(self.held_bytes.saturating_add(STEP_BYTES)))?;
         }
@@ -411,7 +412,7 @@ mod tests {
             held => held.unwrap(),
         }
         for mib in [32, 8, 20, 0, 12] {
-            holder.hold(mib * MIB).unwrap();
+            holder.hold(mib * MIB + 100).unwrap();
             assert_eq!(locked_bytes(holder.pid), mib * MIB);
         }
         let own = holder.pid;
