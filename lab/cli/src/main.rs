@@ -115,7 +115,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
 
 fn main() -> ExitCode {
     match Cli::try_parse() {
-        Err(error) => warmswap_output::exit::usage("warmswap-lab", &error, None),
+        Err(error) => warmswap_output::exit::usage("warmswap-lab", error, None),
         Ok(cli) => match run(cli) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => warmswap_output::exit::report("warmswap-lab", &error, exit::is_bad_input),

@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     // A file beyond the limit of file sizes is an error that is told, and not the end; programs that are started take no part.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     match Cli::try_parse() {
-        Err(error) => exit::usage("warmswap", &error, Some(("warmswap-lab", &MOVED))),
+        Err(error) => exit::usage("warmswap", error, Some(("warmswap-lab", &MOVED))),
         Ok(cli) => match run(cli.command) {
             Ok(code) => code,
             Err(error) => exit::report("warmswap", &error, is_bad_input),

@@ -21,7 +21,14 @@ pub struct BadLines(pub String);
 /// Prints what clap says of a command line of the command `name`, and gives the exit code. Subcommands that are now of another
 /// command are those of `moved`, with that command.
 #[must_use]
-pub fn usage(name: &str, error: &clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
+pub fn usage(name: &str, mut error: clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
+    if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
+        && argument.starts_with(|first: char| first == '-')
+        && argument[1..].starts_with(|second: char| second.is_ascii_digit())
+    {
+        // No option takes a number below zero, behind `--` neither.
+        error.remove(ContextKind::Suggested);
+    }
     let named = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if error.kind() == ErrorKind::InvalidSubcommand => name,
         _ => "",
