@@ -70,6 +70,8 @@ pub struct Seen {
     pub losses: u64,
     /// Time that programs waited for memory, in microseconds since some time; none where the kernel does not tell.
     pub stalled_us: Option<u64>,
+    /// Memory of programs that is in swap, where reclaim counts nothing that shows what left; else 0.
+    pub swapped_bytes: u64,
     /// Bytes that this host brought back since some time.
     pub brought_bytes: u64,
     /// Bytes that programs were given in place of others since some time: a group at its limit grows by what it gives up.
@@ -88,7 +90,8 @@ impl Seen {
     /// while this bound reclaims nothing.
     #[must_use]
     pub fn has_lost_since(&self, before: &Self) -> bool {
-        self.reclaims != before.reclaims && self.losses != before.losses
+        let is_lost = self.losses != before.losses || self.swapped_bytes > before.swapped_bytes;
+        self.reclaims != before.reclaims && is_lost
     }
 }
 
@@ -278,6 +281,26 @@ mod tests {
             assert_eq!(controller.see(seen, true), expected, "{seen:?}");
         }
         assert_eq!(stop(&with(0, 0, 0), &with(1, 9, 0), 0), None);
+    }
+
+    #[test]
+    fn more_in_swap_is_a_loss_and_less_is_none() {
+        let with = |seconds, reclaims, swapped_mib: u64| Seen {
+            losses: 0,
+            swapped_bytes: swapped_mib * MIB,
+            ..at(seconds, 2000, reclaims)
+        };
+        let mut controller = Controller::default();
+        for (seconds, reclaims, swapped_mib, expected) in [
+            (0, 0, 90, State::Calm),
+            (2, 500, 90, State::Calm),
+            (4, 900, 80, State::Calm),
+            (6, 900, 81, State::Calm),
+            (8, 901, 82, State::Short),
+        ] {
+            let seen = with(seconds, reclaims, swapped_mib);
+            assert_eq!(controller.see(seen, true), expected, "{seen:?}");
+        }
     }
 
     #[test]

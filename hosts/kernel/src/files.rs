@@ -175,10 +175,10 @@ impl Thread {
         let memory = Meminfo::read(&self.root)?;
         let kept_bytes = machine.floor_bytes + reserve_bytes + swapped_bytes(&memory);
         let bounds = bounds_of(&self.root, std::process::id());
-        let groups = bounds
-            .iter()
-            .flat_map(|(group, bound)| see::bounds::group(group, *bound));
-        let rooms = groups.map(|seen| seen.room_bytes(least_bytes(seen.total_bytes)));
+        let rooms = bounds.iter().flat_map(|(group, bound)| {
+            let unused_bytes = see::bounds::unused_bytes(group, *bound)?;
+            Ok::<_, FileError>(unused_bytes.saturating_sub(least_bytes(*bound)))
+        });
         let room_bytes = memory.free_bytes.saturating_sub(kept_bytes);
         // Half of what is free is left: programs that are used grow.
         let mut room_pages = rooms.fold(room_bytes, u64::min) / 2 / PAGE;

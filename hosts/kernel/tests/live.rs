@@ -140,6 +140,25 @@ fn pages_come_back_where_cache_that_nothing_uses_fills_the_memory() {
 }
 
 #[test]
+fn pages_come_back_where_cache_that_nothing_uses_fills_a_group() {
+    let name = "pages_come_back_where_cache_that_nothing_uses_fills_a_group";
+    let machine = machine!(name, Swap::Zram);
+    let mut program = machine.program(PAGES);
+    drop(machine.hog(2 * HOG_PAGES, 3 * ROOM));
+    let away = program.swapped_pages();
+    assert!(away > PAGES / 4, "{away} of {PAGES} pages left");
+    if !machine.fill_with_cache() {
+        skip!(name, "temporary files are in memory here");
+    }
+    let mut host = host(HostConfig::default());
+    add(&mut host, &program, "a");
+
+    tick_until(&mut host, "it comes back", |_| program.swapped_pages() == 0);
+
+    assert_eq!(program.damaged(), 0);
+}
+
+#[test]
 fn shared_memory_comes_back() {
     let machine = machine!("shared_memory_comes_back", Swap::Zram);
     let mut program = machine.program(500);

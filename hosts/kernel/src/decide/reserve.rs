@@ -29,7 +29,7 @@ impl Reserve {
         let since = |of: fn(&Seen) -> u64| of(now).saturating_sub(of(last));
         // What this host took is no growth of programs.
         let own_bytes = since(|seen| seen.brought_bytes);
-        let given_bytes = since(|seen| seen.exchanged_bytes);
+        let given_bytes = since(|seen| seen.exchanged_bytes) + since(|seen| seen.swapped_bytes);
         let grown_bytes = (last.free_bytes + given_bytes)
             .saturating_sub(now.free_bytes)
             .saturating_sub(own_bytes);
@@ -108,5 +108,12 @@ mod tests {
         let mut reserve = Reserve::default();
         reserve.note(&at_limit(1000), &at_limit(1250));
         assert_eq!(reserve.bytes(&at(0, 0, 0)), 250 * MIB);
+        let swapped = |swapped_mib| Seen {
+            swapped_bytes: swapped_mib * MIB,
+            ..at(1, 10, 0)
+        };
+        reserve.note(&swapped(700), &swapped(1000));
+        reserve.note(&swapped(1000), &swapped(300));
+        assert_eq!(reserve.bytes(&at(1, 0, 0)), 300 * MIB);
     }
 }

@@ -47,26 +47,49 @@ fn with(root: &Root, memory: &Meminfo) -> Result<Seen, FileError> {
     })
 }
 
-/// Looks at a group that may have `bound_bytes`. Costs about 15 µs.
+/// While more cache of a group than this was not used lately, the kernel reclaims nothing else in it: 2 to the power of its first
+/// priority of reclaim, in pages.
+const CACHE_FIRST_BYTES: u64 = (PAGE_BYTES as u64) << 12;
+
+/// Looks at a group that may have `bound_bytes`. Costs about 15 µs, and 50 µs more for one that met its limit before.
 ///
 /// # Errors
 /// [`FileError`], also when the group is gone.
 pub fn group(group: &Group, bound_bytes: u64) -> Result<Seen, FileError> {
     let pressure = MemoryPressure::of_group(group.path())?;
     let hits = group.limit_hits()?;
-    Ok(Seen {
+    let seen = Seen {
         now_ns: monotonic_ns(),
-        free_bytes: bound_bytes.saturating_sub(group.usage_bytes()?),
+        free_bytes: unused_bytes(group, bound_bytes)?,
         total_bytes: bound_bytes,
-        floor_bytes: 0,
         reclaims: hits,
-        // What a group gives up at its limit is not told apart.
-        losses: hits,
         stalled_us: pressure.map(|pressure| pressure.some.total_us),
-        brought_bytes: 0,
-        // The kernel charges many pages at a time where it can, and meets the limit with nearly each page where it cannot.
-        exchanged_bytes: hits * PAGE_BYTES as u64,
+        ..Seen::default()
+    };
+    let stats = if hits > 0 { group.stats().ok() } else { None };
+    let swapped_bytes = stats.and_then(|stats| stats.swapped_bytes);
+    Ok(match (stats, swapped_bytes) {
+        (Some(stats), Some(swapped_bytes)) => Seen {
+            free_bytes: seen.free_bytes + stats.idle_file_bytes().saturating_sub(CACHE_FIRST_BYTES),
+            swapped_bytes,
+            ..seen
+        },
+        // What it gives up at its limit is not told apart. The kernel charges many pages at a time where it can, and meets the
+        // limit with nearly each page where it cannot.
+        _ => Seen {
+            losses: hits,
+            exchanged_bytes: hits * PAGE_BYTES as u64,
+            ..seen
+        },
     })
+}
+
+/// What a group that may have `bound_bytes` leaves, with no cache of it given up.
+///
+/// # Errors
+/// [`FileError`], also when the group is gone.
+pub fn unused_bytes(group: &Group, bound_bytes: u64) -> Result<u64, FileError> {
+    Ok(bound_bytes.saturating_sub(group.usage_bytes()?))
 }
 
 #[cfg(test)]
@@ -112,6 +135,30 @@ mod tests {
         let old = "pgsteal_kswapd 40\npgsteal_direct 2\n";
         assert_eq!(seen(old), (200, 42, 42));
         assert_eq!(seen(&format!("{old}pgsteal_anon 5\n")), (250, 42, 7));
+    }
+
+    #[test]
+    fn cache_of_a_group_that_was_not_used_lately_is_free_where_it_is_told_what_left() {
+        let machine = Machine::with_groups();
+        machine.write("cg/apps/memory.current", (300 << 20).to_string());
+        let stat = format!(
+            "anon 1\nfile 2\npgmajfault 3\ninactive_file {}\nfile_dirty {}\n",
+            90 << 20,
+            10 << 20
+        );
+        machine.write("cg/apps/memory.stat", stat);
+        machine.write("cg/apps/memory.swap.current", "4096");
+        let apps = machine.group("/apps");
+        let seen = |events: &str| {
+            machine.write("cg/apps/memory.events", events);
+            let seen = group(&apps, 320 << 20).unwrap();
+            (seen.free_bytes >> 20, seen.swapped_bytes, seen.losses)
+        };
+
+        assert_eq!(seen("high 0\nmax 0\n"), (20, 0, 0));
+        assert_eq!(seen("high 0\nmax 7\n"), (84, 4096, 0));
+        std::fs::remove_file(machine.path("cg/apps/memory.swap.current")).unwrap();
+        assert_eq!(seen("high 0\nmax 7\n"), (20, 0, 7));
     }
 
     #[test]

@@ -194,6 +194,34 @@ impl Machine {
         self.program(pages)
     }
 
+    /// Has a program of the group read files until the group is at its limit; false where files are in memory only.
+    pub fn fill_with_cache(&self) -> bool {
+        if is_in_memory(self.folder.path()) {
+            return false;
+        }
+        let group = self.memcg.group();
+        let limit = group.limit_bytes().expect("a group").expect("a limit");
+        let path = self.folder.path().join("cache");
+        std::fs::write(&path, vec![5; limit as usize]).expect("it can be written");
+        let file = std::fs::File::open(&path).expect("it is there");
+        file.sync_all().expect("it can be written");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it is a file");
+        let mut reader = Command::new("sh")
+            .args(["-c", "read line; exec cat \"$0\""])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        self.memcg.add(reader.id()).expect("the group takes it");
+        let mut input = reader.stdin.take().expect("piped");
+        writeln!(input, "begin").expect("it listens");
+        assert!(reader.wait().expect("it ends").success());
+        let unused = limit.saturating_sub(group.usage_bytes().expect("a group"));
+        assert!(unused < 8 << 20, "{unused} bytes are unused");
+        true
+    }
+
     /// Starts a program with so many pages in the group.
     pub fn program(&self, pages: u64) -> Program {
         let mut child = Command::new("python3")
@@ -366,10 +394,14 @@ pub fn tick_for(host: &mut Host, looks: u32) {
 /// A file system in memory.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
+fn is_in_memory(folder: &Path) -> bool {
+    rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC
+}
+
 /// A program that has a file of 4096 pages mapped, and the file; none where files cannot be evicted.
 pub fn program_with_a_file(machine: &Machine) -> Option<(Program, PathBuf)> {
     let folder = machine.folder.path();
-    if rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC {
+    if is_in_memory(folder) {
         return None;
     }
     let path = folder.join("data");
