@@ -31,6 +31,9 @@ fn a_misspelt_name_is_asked_about_where_it_stands() {
         &run(["run", "--budget=-1", "true"]),
         &["--budget", "\"-1\" is negative"],
     );
+    let apart = run(["run", "--budget", "-1", "true"]);
+    assert_misused(&apart, &["unexpected argument '-1'"]);
+    assert!(!String::from_utf8_lossy(&apart.stderr).contains("-- -1"));
 }
 
 #[test]
