@@ -47,8 +47,8 @@ fn with(root: &Root, memory: &Meminfo) -> Result<Seen, FileError> {
     })
 }
 
-/// While more cache of a group than this was not used lately, the kernel reclaims nothing else in it: 2 to the power of its first
-/// priority of reclaim, in pages.
+/// While more cache of a group than this was not used lately, reclaim at its limit begins with cache alone: 2 to the power of the
+/// kernel's first priority, in pages.
 const CACHE_FIRST_BYTES: u64 = (PAGE_BYTES as u64) << 12;
 
 /// Looks at a group that may have `bound_bytes`. Costs about 15 µs, and 50 µs more for one that met its limit before.
