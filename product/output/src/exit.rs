@@ -23,10 +23,10 @@ pub struct BadLines(pub String);
 #[must_use]
 pub fn usage(name: &str, mut error: clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
     if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
-        && argument.starts_with(|first: char| first == '-')
-        && argument[1..].starts_with(|second: char| second.is_ascii_digit())
+        && let Some(number) = argument.strip_prefix('-')
+        && number.starts_with(|first: char| first.is_ascii_digit())
     {
-        // No option takes a number below zero, behind `--` neither.
+        // It is no value that could stand behind `--`: no option takes a number below zero.
         error.remove(ContextKind::Suggested);
     }
     let named = match error.get(ContextKind::InvalidSubcommand) {
