@@ -37,22 +37,31 @@ pub use reader::TraceReader;
 pub use stop::Stop;
 pub use writer::{TraceWriter, WriterOptions};
 
-/// Where a file is to stand that is written to `path`: a symbolic link is followed, and what is no regular file is not replaced.
+/// Where a file is to stand that is written to `path`: a symbolic link is followed, also to a file that does not exist yet, and what
+/// is no regular file is not replaced.
 ///
 /// # Errors
-/// [`TraceError::Io`] for a device, a pipe or a folder.
+/// [`TraceError::Io`] for a device, a pipe or a folder, and for what cannot be looked at.
 pub fn destination(path: &std::path::Path) -> Result<std::path::PathBuf> {
-    match std::fs::canonicalize(path) {
-        Ok(found) if found.is_file() => Ok(found),
-        Ok(_) => Err(TraceError::Io {
-            path: path.to_owned(),
-            action: "write a file here",
-            source: std::io::Error::new(
-                std::io::ErrorKind::InvalidInput,
-                "this is no regular file, and is not replaced",
-            ),
-        }),
-        Err(_) => Ok(path.to_owned()),
+    use std::io::{Error, ErrorKind};
+
+    let refused = |source| TraceError::Io {
+        path: path.to_owned(),
+        action: "write a file here",
+        source,
+    };
+    match std::fs::metadata(path) {
+        // The name of a pipe, or of a file that was deleted, below /proc leads nowhere.
+        Ok(found) if found.is_file() => std::fs::canonicalize(path).map_err(refused),
+        Ok(_) => Err(refused(Error::new(
+            ErrorKind::InvalidInput,
+            "this is no regular file, and is not replaced",
+        ))),
+        Err(error) if error.kind() == ErrorKind::NotFound => match std::fs::read_link(path) {
+            Ok(target) => destination(&path.parent().unwrap_or(path).join(target)),
+            Err(_) => Ok(path.to_owned()),
+        },
+        Err(error) => Err(refused(error)),
     }
 }
 

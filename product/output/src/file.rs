@@ -63,20 +63,30 @@ fn folder(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
+/// What a symbolic link leads to is replaced, and not the link.
+fn behind_links(path: &Path) -> PathBuf {
+    match (fs::canonicalize(path), fs::read_link(path)) {
+        (Ok(found), _) => found,
+        (Err(_), Ok(target)) => behind_links(&folder(path).join(target)),
+        (Err(_), Err(_)) => path.to_owned(),
+    }
+}
+
 /// Writes the file at `path` as a whole or not at all.
 ///
 /// What is written goes to a temporary file in the same directory, which then takes the place of `path`. What is no regular
-/// file, such as `/dev/stdout` or a FIFO, is written to directly.
+/// file, such as `/dev/stdout` or a FIFO, and a file that has no name any more, is written to directly.
 ///
 /// # Errors
 /// What the system says; `path` is then as it was before.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return write(&mut File::options().write(true).open(path)?);
+    let has_name = |found: fs::Metadata| found.is_file() && fs::canonicalize(path).is_ok();
+    if fs::metadata(path).is_ok_and(|found| !has_name(found)) {
+        return write(&mut File::options().write(true).truncate(true).open(path)?);
     }
-    // What a symbolic link leads to is replaced, and not the link.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    // The umask takes away what new files of this process must not have.
+    let path = &behind_links(path);
+    // Who may read it stays as it was; the umask takes away what new files of this process must not have.
+    let before = fs::metadata(path).map(|found| found.permissions()).ok();
     let mut file = tempfile::Builder::new()
         .prefix(".warmswap-")
         .suffix(".tmp")
@@ -86,6 +96,9 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     write(&mut buffered)?;
     buffered.flush()?;
     drop(buffered);
+    if let Some(permissions) = before {
+        file.as_file().set_permissions(permissions)?;
+    }
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
@@ -124,8 +137,27 @@ mod tests {
         let error = save(&path, half).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         save(&path, |out| out.write_all(b"after")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "after");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it was private");
+    }
+
+    #[test]
+    fn links_are_followed_and_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (read, pipe) = io::pipe().unwrap();
+        let pipe_path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        for (link, target) in [("to_new", "new"), ("to_pipe", &pipe_path)] {
+            std::os::unix::fs::symlink(target, path(link)).unwrap();
+            save(&path(link), |out| out.write_all(b"text")).unwrap();
+            assert!(path(link).is_symlink(), "{link}");
+        }
+        drop(pipe);
+        assert_eq!(fs::read_to_string(path("new")).unwrap(), "text");
+        assert_eq!(io::read_to_string(read).unwrap(), "text");
     }
 }

@@ -19,7 +19,7 @@ use crate::units::Style;
 /// The options of a command that has a result and no tables.
 #[derive(Debug, Args)]
 pub struct ResultArgs {
-    /// The result as JSON; `-` for standard output, without text
+    /// The result as JSON; `-` for standard output, without text, but for `run`, whose standard output is the program's
     #[arg(long, global = true, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Raw numbers (bytes, nanoseconds) instead of human units
@@ -290,7 +290,8 @@ impl Output {
         if !self.saves() {
             return Ok(());
         }
-        let this = || std::env::args().collect();
+        let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
+        let this = || std::env::args_os().map(text).collect();
         let command = self.command.clone().unwrap_or_else(this);
         let version = schema_version(name);
         let envelope = Envelope::new(Schema { name, version }, Machine::read()?, command, data);

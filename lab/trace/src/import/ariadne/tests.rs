@@ -259,6 +259,18 @@ fn a_trace_takes_the_place_of_a_file_behind_a_link_and_of_nothing_else() {
     assert!(error.contains("no regular file"), "{error}");
     let device = std::path::Path::new("/dev/null");
     assert!(!crate::destination(device).unwrap_err().is_failed_write());
+
+    // A pipe that only a link leads to, as /dev/stdout may be, and a file that is not there yet.
+    let (_read, pipe) = std::io::pipe().unwrap();
+    let to_pipe = dir.path().join("to_pipe");
+    let number = std::os::fd::AsRawFd::as_raw_fd(&pipe);
+    std::os::unix::fs::symlink(format!("/proc/self/fd/{number}"), &to_pipe).unwrap();
+    assert!(import(dir.path(), &to_pipe).is_err());
+    assert!(to_pipe.is_symlink());
+    let to_new = dir.path().join("to_new");
+    std::os::unix::fs::symlink("new.wst", &to_new).unwrap();
+    import(dir.path(), &to_new).unwrap();
+    assert!(to_new.is_symlink() && TraceReader::open(dir.path().join("new.wst")).is_ok());
 }
 
 /// Imports `dir` after `name` was replaced and expects an error that ends in `text`.
