@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Those whose action a command of this project changes for itself.
-const SIGNALS: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+const SIGNALS: [libc::c_int; 3] = [libc::SIGPIPE, libc::SIGXFSZ, libc::SIGCHLD];
 
 /// A bit for each of them.
 static IGNORED: AtomicU32 = AtomicU32::new(0);
@@ -28,6 +28,11 @@ extern "C" fn note() {
         // SAFETY: all zero is a valid value, too.
         if is_read && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN {
             IGNORED.fetch_or(1 << bit, Ordering::Relaxed);
+            if signal == libc::SIGCHLD {
+                // How a child ends is told to those alone that do not ignore it.
+                // SAFETY: the default action runs no code of this process.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
         }
     }
 }

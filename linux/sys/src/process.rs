@@ -182,6 +182,19 @@ pub fn has_thread(thread: rustix::process::Pid) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
 }
 
+/// Sends a process a signal, by number: those of real time have no names.
+///
+/// # Errors
+/// [`io::Error`]: it is gone, may not be sent one, or there is no such signal.
+pub fn send_signal(pid: u32, signal: i32) -> io::Result<()> {
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: it reads two numbers.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Makes `command` start as the leader of a new session, out of reach of the terminal's signals.
 pub fn in_new_session(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt as _;

@@ -22,6 +22,7 @@ pub mod value;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -227,9 +228,21 @@ impl Config {
     }
 }
 
+/// Most bytes of a file: a device such as `/dev/zero` never ends.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// The text of a file, or that it is none.
 fn text(path: &Path) -> Result<Result<String, ConfigError>, FileError> {
-    let bytes = std::fs::read(path).map_err(|error| FileError::new("read", path, error))?;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| FileError::new("read", path, error))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(FileError::unexpected(
+            path,
+            "more than 1 MiB is no configuration",
+        ));
+    }
     Ok(String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let newlines = good.iter().filter(|&&byte| byte == b'\n').count();

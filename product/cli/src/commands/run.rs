@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use serde::de::value::StringDeserializer;
 use serde::{Deserialize as _, Serialize};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -351,6 +352,15 @@ fn check_files(args: &RunArgs, output: &Output) -> Result<(), BadInput> {
     }
     if let Some(path) = &args.control {
         file::check("--control", path)?;
+        if path
+            .metadata()
+            .is_ok_and(|found| !found.file_type().is_socket())
+        {
+            let path = path.display();
+            return Err(BadInput(format!(
+                "--control {path}: it is there, and is no socket"
+            )));
+        }
     }
     let Some(path) = &args.library.backing else {
         return Ok(());

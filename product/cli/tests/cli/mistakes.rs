@@ -54,6 +54,8 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
     let folder = folder();
     let full = folder.path().join("full");
     fs::write(&full, "x").expect("a file");
+    let control = ["run", "--control", text(&full), "echo", "ran"];
+    refused(&control, &["--control", "it is there, and is no socket"]);
     let backing = ["run", "--host", "preload", "--backing", text(&full), "echo"];
     refused(&backing, &["it is not empty"]);
     let limited = [
@@ -81,6 +83,10 @@ fn inputs_that_are_none_are_bad_input() {
     refused(
         &["config", "--effective", "--config", "/nonexistent"],
         &["/nonexistent", "No such file"],
+    );
+    refused(
+        &["config", "--effective", "--config", "/dev/zero"],
+        &["/dev/zero", "more than 1 MiB is no configuration"],
     );
     refused(
         &["status", "abc"],

@@ -100,6 +100,11 @@ fn a_program_ends_as_it_does_and_a_closed_pipe_ends_it() {
     deaf.arg(plain.get_program()).args(plain.get_args());
     let both = 1 << 12 | 1 << 24;
     assert_eq!(ignored(deaf) & both, both, "ignored by the command alone");
+    let mut childless = Command::new("sh");
+    childless.args(["-c", "trap '' CHLD; exec \"$@\"", "sh"]);
+    let plain = run("exit 7");
+    childless.arg(plain.get_program()).args(plain.get_args());
+    assert_eq!(unread(childless), Some(7));
     // 128 and the number of SIGPIPE.
     assert_eq!(
         unread(run("sh -c 'while :; do echo x; done'; echo $? >$SEEN")),

@@ -375,6 +375,23 @@ fn signals_reach_the_program() {
 }
 
 #[test]
+fn arguments_that_are_no_text_stand_in_the_result_as_far_as_they_are() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let library = library!("arguments_that_are_no_text_stand_in_the_result_as_far_as_they_are");
+    let folder = folder();
+    let result = folder.path().join("result.json");
+    let mut command = command(library, &["--json", text(&result), "sh", "-c", "exit 4"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
+    let ran = Ran::from(command.output().expect("the command starts"));
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    let result: Value =
+        serde_json::from_slice(&fs::read(&result).expect("it is written")).expect("valid JSON");
+    let last = result["command"].as_array().and_then(|words| words.last());
+    assert_eq!(last, Some(&Value::from("x\u{fffd}")));
+}
+
+#[test]
 fn statistics_are_written_for_all_processes() {
     let library = library!("statistics_are_written_for_all_processes");
     let folder = folder();

@@ -452,6 +452,49 @@ fn signals_reach_the_program_and_the_group_goes_with_it() {
         assert_eq!(shell.end().code, Some(3));
         assert_eq!(devices(), before);
     }
+    // Of a timer, of a limit, and of real time: they would end the command, and leave program and device.
+    for (signal, number) in [("-ALRM", 14), ("-XCPU", 24), ("-35", 35), ("-ABRT", 6)] {
+        let shell = Shell::start("while :; do sleep 0.01; done");
+        shell.signal(signal);
+        assert_eq!(shell.end().code, Some(128 + number), "{signal}");
+        assert_eq!(devices(), before, "{signal}");
+    }
+}
+
+/// A timer that was set before outlives the `exec` of the command, as it would that of the program.
+#[test]
+fn an_alarm_of_the_one_who_starts_the_command_ends_the_program() {
+    needs_kernel_host!("an_alarm_of_the_one_who_starts_the_command_ends_the_program");
+    let plain = warmswap([
+        "run", "--host", "kernel", "--budget", "64M", "sleep", "1000",
+    ]);
+    let ran: Ran = Command::new("python3")
+        .arg("-c")
+        .arg("import os, signal, sys; signal.setitimer(signal.ITIMER_REAL, 2); os.execv(sys.argv[1], sys.argv[1:])")
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .output()
+        .expect("python3 starts")
+        .into();
+    assert_eq!(ran.code, Some(128 + 14), "{}", ran.stderr);
+    assert!(ran.stderr.contains("sleep"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_failed_program_that_sizes_its_heap_by_the_group_is_told_of_that() {
+    needs_kernel_host!("a_failed_program_that_sizes_its_heap_by_the_group_is_told_of_that");
+    let folder = folder();
+    let node = folder.path().join("node");
+    for (status, is_told) in [(3, true), (0, false)] {
+        std::fs::write(&node, format!("#!/bin/sh\nexit {status}\n")).expect("a script");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&node, mode).expect("its own");
+        let mut command = warmswap(["run", "--host", "kernel", "--budget", "64M"]);
+        let ran: Ran = command.arg(&node).output().expect("it starts").into();
+        assert_eq!(ran.code, Some(status));
+        let told = ran.stderr.contains("--max-old-space-size");
+        assert_eq!(told, is_told, "{}", ran.stderr);
+    }
 }
 
 #[test]

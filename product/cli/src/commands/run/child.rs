@@ -1,7 +1,10 @@
 //! The program while it runs: signals are passed on to it, and this process stops and ends when it does.
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{
+    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGURG,
+    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
+};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
@@ -13,11 +16,23 @@ use std::time::Duration;
 use warmswap_sys::Root;
 use warmswap_sys::process::Stat;
 
-/// Signals that are passed on. SIGTSTP is among them, so that this process stops only when the program did, which may have
-/// something to do before. SIGTTOU is not: a terminal sends it again until a background process stops.
-const SIGNALS: [i32; 8] = [
-    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,
+/// Signals that are passed on, besides those of real time. SIGTSTP is among them, so that this process stops only when the program
+/// did, which may have something to do before. SIGTTOU is not: a terminal sends it again until a background process stops.
+const SIGNALS: [i32; 18] = [
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGABRT, SIGALRM,
+    SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGURG, SIGWINCH, SIGPWR, SIGSTKFLT,
 ];
+
+/// Signals that signal-hook has no names for.
+const SIGSTKFLT: i32 = 16;
+const SIGPWR: i32 = 30;
+
+/// Signals of timers that outlive an `exec`: a process that has one and becomes this command has meant the program.
+const TIMERS: [i32; 3] = [SIGALRM, SIGVTALRM, SIGPROF];
+
+/// The first signal of real time that the C library leaves to programs, and how many there are.
+const FIRST_REAL_TIME: i32 = 34;
+const REAL_TIME: i32 = 31;
 
 /// A program that stopped and is to stay so is stopped for longer.
 const STAYS_STOPPED: Duration = Duration::from_millis(20);
@@ -29,7 +44,9 @@ pub struct Signals(SignalsInfo<WithOrigin>);
 impl Signals {
     /// Catches them. Those that this process was started to ignore stay ignored.
     pub fn catch() -> io::Result<Self> {
-        let caught: Vec<_> = SIGNALS.into_iter().filter(|&s| !is_ignored(s)).collect();
+        let real_time = FIRST_REAL_TIME..FIRST_REAL_TIME + REAL_TIME;
+        let all = SIGNALS.into_iter().chain(real_time);
+        let caught: Vec<_> = all.filter(|&signal| !is_ignored(signal)).collect();
         SignalsInfo::<WithOrigin>::new(&caught).map(Self)
     }
 }
@@ -108,14 +125,12 @@ fn is_ignored(signal: i32) -> bool {
     bits.is_some_and(|bits| bits & 1 << (signal - 1) != 0)
 }
 
-/// Sends the program a signal that this process was sent. What a terminal sends, it sends to both.
+/// Sends the program a signal that this process was sent. What a terminal sends, it sends to both; what the kernel says of this
+/// process's own files and limits is not for the program.
 fn pass_on(origin: &Origin, pid: u32) {
-    if matches!(origin.cause, Cause::Kernel) {
+    if matches!(origin.cause, Cause::Kernel) && !TIMERS.contains(&origin.signal) {
         return;
     }
-    let signal = Signal::from_named_raw(origin.signal);
-    if let (Some(signal), Some(pid)) = (signal, process(pid)) {
-        // The number is the program's until it is waited for; if it ended meanwhile, there is nothing to tell.
-        let _ = kill_process(pid, signal);
-    }
+    // The number is the program's until it is waited for; if it ended meanwhile, there is nothing to tell.
+    let _ = warmswap_sys::process::send_signal(pid, origin.signal);
 }

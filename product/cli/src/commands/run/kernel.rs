@@ -87,7 +87,8 @@ pub fn run(
     Ok(Ran {
         status: ended.status,
         summary: kernel_summary(&stats, &usage, share, output.style)
-            + &beyond_the_group(&usage, peak_bytes, output.style),
+            + &beyond_the_group(&usage, peak_bytes, output.style)
+            + &sized_by_the_group(told.name, ended.status),
         result: RunResult {
             host: HostArg::Kernel,
             reason: why,
@@ -127,6 +128,20 @@ fn beyond_the_group(usage: &ProgramUsage, peak_bytes: Option<u64>, style: Style)
         );
     }
     lines
+}
+
+/// Programs that size their heap by the limit of their group, and the option that does it in its place.
+const SIZED_BY_THE_GROUP: [(&str, &str); 2] = [("java", "-Xmx"), ("node", "--max-old-space-size")];
+
+/// A line for one of them that failed: it may have been at the end of a heap that it made small.
+fn sized_by_the_group(name: &std::ffi::OsStr, status: std::process::ExitStatus) -> String {
+    let known = SIZED_BY_THE_GROUP.iter().find(|(known, _)| name == *known);
+    match known.filter(|_| !status.success()) {
+        Some((name, option)) => format!(
+            "  {name} sizes its heap by the group's limit, which is at most the budget: {option} sets it, and --host preload has no group\n"
+        ),
+        None => String::new(),
+    }
 }
 
 /// What is told of a program beside its use of memory.

@@ -323,7 +323,7 @@ fn peak_line(peak_bytes: u64, budget_bytes: u64, is_all_known: bool, style: Styl
     let why = match is_all_known {
         true => {
             ": files, and memory that the library leaves to the kernel (by brk, shared, locked, executable, in small \
-             mappings, or below 4 GiB)"
+             mappings, in reservations of 64 GiB and more, or below 4 GiB)"
         }
         false => "",
     };
