@@ -1,7 +1,7 @@
 //! The configuration of a pool.
 
 use serde::{Deserialize, Serialize};
-use warmswap_page::Layout;
+use warmswap_page::{Layout, mib};
 
 /// The configuration of a [`Pool`](crate::Pool).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl Default for PoolConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The limit does not even hold the pool's own bookkeeping.
-    #[error("a limit of {limit_bytes} bytes is below the minimum of {minimum_bytes}")]
+    #[error("a limit of {} is below the minimum of {}", mib(*limit_bytes), mib(*minimum_bytes))]
     LimitTooSmall {
         /// The limit asked for.
         limit_bytes: u64,
