@@ -92,6 +92,8 @@ assert not warmswap.foreground().was_background
 warmswap.launch_done()
 warmswap.launch_done()
 assert warmswap.settle(60)
+warmswap.background(depth=2**40)
+warmswap.foreground()
 for bad in ({"depth": -1}, {"keep_share": 2}):
     try:
         warmswap.background(**bad)

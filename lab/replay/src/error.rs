@@ -54,3 +54,14 @@ pub enum ReplayError {
         place: &'static str,
     },
 }
+
+impl ReplayError {
+    /// Whether a part of what the trace touches is too little memory for an engine or a pool: a longer recording has more.
+    #[must_use]
+    pub fn needs_more_pages(&self) -> bool {
+        use warmswap_pool::ConfigError as PoolError;
+
+        let small_pool = matches!(self, Self::Pool(PoolError::LimitTooSmall { .. }));
+        small_pool || matches!(self, Self::Limits(ConfigError::BudgetTooSmall { .. }))
+    }
+}

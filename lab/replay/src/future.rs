@@ -6,10 +6,17 @@ use warmswap_policy::reclaim::NextUse;
 use warmswap_trace::{Event, EventKind, TraceError};
 
 /// A page over the whole trace: of an application that did not end in between, or of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Key {
     Anon { app: AppId, life: u32, number: u64 },
     File { file: FileId, number: u64 },
+}
+
+impl Key {
+    /// Whether it is from `first` on and before `end`, which differ in their numbers alone.
+    fn is_within(&self, first: &Self, end: &Self) -> bool {
+        (first..end).contains(&self)
+    }
 }
 
 /// What of an event matters here.
@@ -63,11 +70,11 @@ impl Future {
                 PageAddr::Anon { number } => Key::Anon {
                     app: event.app,
                     life: app.life,
-                    number: number + more,
+                    number: number.saturating_add(more),
                 },
                 PageAddr::File { file, number } => Key::File {
                     file,
-                    number: number + more,
+                    number: number.saturating_add(more),
                 },
             };
             let mut found = Use::Other;
@@ -81,9 +88,15 @@ impl Future {
                 }
                 EventKind::Free { page, pages: count } => {
                     let from = freed.len() as u32;
-                    let known =
-                        (0..u64::from(count)).filter_map(|more| pages.get(&key(page, more)));
-                    freed.extend(known);
+                    let (first, end) = (key(page, 0), key(page, count.into()));
+                    // Whichever is less: the pages that are freed, or those that are known.
+                    if u64::from(count) > pages.len() as u64 {
+                        let among = pages.iter().filter(|(key, _)| key.is_within(&first, &end));
+                        freed.extend(among.map(|(_, page)| page));
+                    } else {
+                        let all = (0..u64::from(count)).map(|more| key(page, more));
+                        freed.extend(all.filter_map(|key| pages.get(&key)));
+                    }
                     let to = freed.len() as u32;
                     found = Use::Free { from, to };
                 }
@@ -157,9 +170,16 @@ mod tests {
 
     #[test]
     fn the_next_use_is_that_of_the_same_page_in_the_same_life() {
+        // As many pages as there are, and far more.
+        for pages in [4, u32::MAX] {
+            check(pages);
+        }
+    }
+
+    fn check(pages: u32) {
         let free = EventKind::Free {
             page: PageAddr::Anon { number: 1 },
-            pages: 4,
+            pages,
         };
         let events = [
             access(0, 1),

@@ -200,7 +200,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         &self.engine
     }
 
-    /// The result, and the observer. `names` are the applications' names.
+    /// The result, and the observer. `names` are the applications' names. Without contents, codec and pool were assumed.
     pub fn finish(
         mut self,
         names: impl IntoIterator<Item = String>,
@@ -212,6 +212,9 @@ impl<S: Store, O: Observer> Replay<S, O> {
         self.totals.evicted_pool_pages = self.engine.evicted_pool_pages().unwrap_or_default();
         self.totals.engine_state_bytes = self.engine.state_bytes() as u64;
         let mut apps: Vec<_> = self.apps.into_iter().map(|app| app.result).collect();
+        if !with_contents {
+            apps.iter_mut().for_each(AppResult::nothing_was_measured);
+        }
         for (index, name) in names.into_iter().enumerate() {
             if apps.len() <= index {
                 apps.push(AppResult::default());

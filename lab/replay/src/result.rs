@@ -23,6 +23,11 @@ impl Latency {
         ratio(self.measured_ns, self.total_ns())
     }
 
+    /// Nothing was executed after all: what counts as measured was assumed.
+    fn nothing_was_measured(&mut self) {
+        self.modelled_ns += std::mem::take(&mut self.measured_ns);
+    }
+
     /// Both parts.
     pub fn total_ns(self) -> u64 {
         self.measured_ns + self.modelled_ns
@@ -186,6 +191,17 @@ pub struct AppResult {
     pub kills: u64,
     /// Compression and decompression of its pages.
     pub cpu: CpuTime,
+}
+
+impl AppResult {
+    /// Codec and pool were assumed.
+    pub(crate) fn nothing_was_measured(&mut self) {
+        let windows = self.relaunches.iter_mut();
+        let latencies = windows.map(|relaunch| &mut relaunch.latency);
+        latencies
+            .chain([&mut self.execution])
+            .for_each(Latency::nothing_was_measured);
+    }
 }
 
 /// The whole replay.

@@ -95,6 +95,14 @@ pub enum StudyError {
     },
 }
 
+impl StudyError {
+    /// As [`ReplayError::needs_more_pages`].
+    #[must_use]
+    pub fn needs_more_pages(&self) -> bool {
+        matches!(self, Self::Replay { source, .. } if source.needs_more_pages())
+    }
+}
+
 impl From<TraceError> for StudyError {
     fn from(error: TraceError) -> Self {
         Self::Trace(Box::new(error))

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_columns::Described;
 use warmswap_heapdump::{
-    DumpError, DumpFile, Layout, ObjectGraph, ObjectId, ObjectKind, WhichDump,
+    DumpError, DumpFile, Layout, ObjectGraph, ObjectId, ObjectKind, Root, RootKind, WhichDump,
 };
 use warmswap_page::quantile::Sorted;
 
@@ -324,6 +324,13 @@ fn notes(graph: &ObjectGraph, heap: Extent, unreached: Extent) -> Vec<String> {
         return notes;
     }
     notes.extend(layout_note(graph));
+    let is_class = |root: &Root| root.kinds.contains(RootKind::StickyClass);
+    if graph.layout().is_some() && !graph.roots().iter().any(is_class) {
+        notes.push(
+            "no class is a root, as in dumps by jhsdb: what only classes lead to is deeper than it was, or has no path"
+                .to_owned(),
+        );
+    }
     let (references, roots) = (graph.reference_count(), graph.roots().len() as u64);
     let (no_reference, no_root) = (graph.dangling_references(), graph.dangling_roots());
     let native = extent(graph, |object| graph.kind(object) == ObjectKind::Native);

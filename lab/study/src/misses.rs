@@ -107,9 +107,16 @@ impl Accesses {
                 page: PageAddr::Anon { number: first },
                 pages,
             } => {
-                let end = first.saturating_add(pages.into());
-                let is_freed = |of, number| of == app && (first..end).contains(&number);
-                self.known.retain(|&(of, number), _| !is_freed(of, number));
+                let freed = first..first.saturating_add(pages.into());
+                // Whichever is less: the pages that are freed, or those that are known.
+                if u64::from(pages) > self.known.len() as u64 {
+                    let is_freed = |of, number| of == app && freed.contains(&number);
+                    self.known.retain(|&(of, number), _| !is_freed(of, number));
+                } else {
+                    for number in freed {
+                        self.known.remove(&(app, number));
+                    }
+                }
             }
             EventKind::Exit => self.known.retain(|&(of, _), _| of != app),
             EventKind::LaunchBegin(kind) => self.steps.push(Step::LaunchBegin(app, kind)),
@@ -276,6 +283,45 @@ mod tests {
         let found = misses_of(&pages, 50);
         let best = of(&found, "optimal");
         assert!(found.iter().all(|(_, misses)| *misses >= best), "{found:?}");
+    }
+
+    #[test]
+    fn a_page_that_was_freed_is_another_one_however_much_is_freed() {
+        let page = |number| PageAddr::Anon { number };
+        let access = |app, number| {
+            let page = page(number);
+            let (write, content) = (false, None);
+            (
+                app,
+                EventKind::Access {
+                    page,
+                    write,
+                    content,
+                },
+            )
+        };
+        for pages in [1, u32::MAX] {
+            let free = (
+                0,
+                EventKind::Free {
+                    page: page(2),
+                    pages,
+                },
+            );
+            let before = [access(0, 1), access(1, 2), access(0, 2)];
+            let after = [access(0, 1), access(0, 2), access(1, 2)];
+            let mut accesses = Accesses::default();
+            for (app, kind) in before.into_iter().chain([free]).chain(after) {
+                let app = AppId(app);
+                accesses.event(&Event {
+                    time_ns: 0,
+                    app,
+                    kind,
+                });
+            }
+            assert_eq!(accesses.owners, [0, 1, 0, 0].map(AppId), "{pages}");
+            assert_eq!(accesses.accesses(), 6);
+        }
     }
 
     #[test]

@@ -151,11 +151,11 @@ pub fn replay<O: Observer>(
     let found = match contents {
         Some(contents) => {
             CompressedStore::with_layout(contents.clone(), pool_limit_bytes, scheme.layout)
-                .and_then(|store| run(subject, config, store, (observer, on_events)))
+                .and_then(|store| run(subject, config, (store, true), (observer, on_events)))
         }
         None => {
             let store = AssumedStore::new(Assumption::default(), pool_limit_bytes);
-            run(subject, config, store, (observer, on_events))
+            run(subject, config, (store, false), (observer, on_events))
         }
     };
     let (result, observer, volumes) = found.map_err(|source| StudyError::Replay {
@@ -171,10 +171,7 @@ pub fn replay<O: Observer>(
         sight: options.sight,
         sample_share: subject.sample_share(),
         cold_files: subject.has_cold_files(),
-        result: ReplayResult {
-            with_contents: contents.is_some(),
-            ..result
-        },
+        result,
         volumes,
     };
     Ok((run, observer))
@@ -183,7 +180,7 @@ pub fn replay<O: Observer>(
 fn run<S: Store, O: Observer>(
     subject: &Subject,
     config: ReplayConfig,
-    store: S,
+    (store, with_contents): (S, bool),
     (observer, mut on_events): (O, impl FnMut(u64)),
 ) -> Result<(ReplayResult, O, Vec<Volume>), ReplayError> {
     let volumes = Rc::new(RefCell::new(Vec::new()));
@@ -200,7 +197,7 @@ fn run<S: Store, O: Observer>(
             on_events(fed);
         }
     }
-    let (result, observer) = replay.finish(subject.app_names(), true);
+    let (result, observer) = replay.finish(subject.app_names(), with_contents);
     let mut volumes = volumes.take();
     volumes.resize(result.apps.len(), Volume::default());
     Ok((result, observer, volumes))

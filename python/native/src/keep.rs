@@ -255,6 +255,9 @@ impl Keep {
                     }
                 }
             }
+            if next.is_empty() {
+                break;
+            }
             levels.push(next);
         }
         Ok(noted)

@@ -102,7 +102,7 @@ pub fn run(args: &AllArgs, host: &dyn Host) -> Result<()> {
         };
         output.say(&line.join(" "))?;
         match run_part(&line, host) {
-            Err(error) if lacks_contents(&error) => {
+            Err(error) if lacks_contents(&error) || needs_more_pages(&error) => {
                 output.say(&format!("left out: {}: {error}", part.1))?;
             }
             done => done?,
@@ -161,6 +161,12 @@ impl Host for PartHost<'_> {
 /// Whether a study needs page contents, which a trace does not have. Others do without.
 fn lacks_contents(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(StudyError::NoContents { .. }))
+}
+
+/// Whether what the trace touches is too little for a study.
+fn needs_more_pages(error: &anyhow::Error) -> bool {
+    let study: Option<&StudyError> = error.downcast_ref();
+    study.is_some_and(StudyError::needs_more_pages)
 }
 
 /// The command line of a part; `None` without what it is computed from.

@@ -280,6 +280,15 @@ fn without_contents_everything_is_assumed_and_nothing_measured() {
     assert!(result.counters.stored > 0);
     let ratio = result.totals.data_ratio().unwrap();
     assert!((ratio - 4096.0 / 1230.0).abs() < 1e-9);
+    let windows = |app: &AppResult| -> u64 {
+        let measured = app
+            .relaunches
+            .iter()
+            .map(|relaunch| relaunch.latency.measured_ns);
+        measured.sum::<u64>() + app.execution.measured_ns
+    };
+    assert_eq!(result.apps.iter().map(windows).sum::<u64>(), 0);
+    assert!(result.totals.cpu.total_ns() > 0, "it is assumed");
 }
 
 #[test]

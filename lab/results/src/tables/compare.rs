@@ -55,7 +55,7 @@ pub fn relaunch(comparison: &Comparison) -> Table {
             "The relaunch of an application that was killed takes as long as its recorded cold launch, the \
              application's own work included. It is in every figure.",
         )
-        .note("vs zram, vs dram: geometric mean over the applications of the ratio of medians.")
+        .note("vs zram, vs dram: geometric mean, over the applications whose medians are not 0, of the ratio of medians.")
         .note(paper_note(
             "whole relaunches, the application's own work included; vs dram at most",
             Quantity::Ratio(PAPER_LATENCY_VS_DRAM.value),
