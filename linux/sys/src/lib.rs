@@ -15,7 +15,7 @@ pub mod cpus;
 pub mod file;
 pub mod fork;
 pub mod heap;
-pub mod ignored;
+pub mod inherited;
 pub mod lock;
 pub mod maps;
 pub mod memcg;

@@ -42,7 +42,7 @@ pub fn run(args: LaunchArgs) -> Result<()> {
     let (program, arguments) = args.command.split_first().context("no command")?;
     let mut command = Command::new(program);
     command.args(arguments);
-    warmswap_sys::ignored::stay_ignored(&mut command);
+    warmswap_sys::inherited::start_alike(&mut command);
     let asking = if args.as_root {
         None
     } else {

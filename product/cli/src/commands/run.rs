@@ -190,7 +190,7 @@ impl Program<'_> {
             std::os::unix::process::CommandExt::arg0(&mut command, self.name);
         }
         command.args(self.arguments);
-        warmswap_sys::ignored::stay_ignored(&mut command);
+        warmswap_sys::inherited::start_alike(&mut command);
         command
     }
 

@@ -105,6 +105,13 @@ fn a_program_ends_as_it_does_and_a_closed_pipe_ends_it() {
     let plain = run("exit 7");
     childless.arg(plain.get_program()).args(plain.get_args());
     assert_eq!(unread(childless), Some(7));
+    // Standard output that was closed is closed to the program, which notices.
+    let mut mute = Command::new("sh");
+    mute.args(["-c", "exec \"$@\" >&-", "sh"]);
+    let plain = run("echo x 2>$SEEN || exit 5");
+    mute.arg(plain.get_program()).args(plain.get_args());
+    mute.env("SEEN", text(&seen));
+    assert_eq!(unread(mute), Some(5));
     // 128 and the number of SIGPIPE.
     assert_eq!(
         unread(run("sh -c 'while :; do echo x; done'; echo $? >$SEEN")),

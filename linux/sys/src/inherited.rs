@@ -1,17 +1,21 @@
-//! Signals that this process was started to ignore: programs that it starts are to ignore them, too.
+//! What this process was started with that it has otherwise by now, and that programs which it starts are to have.
 //!
-//! The standard library ignores SIGPIPE before `main`, and gives it its default action in programs that it starts. A service
-//! of systemd is started to ignore it (`IgnoreSIGPIPE=`), and would be ended by the first client that hangs up.
+//! The standard library ignores SIGPIPE before `main`, gives it its default action in programs that it starts, and opens standard
+//! descriptors that were closed. A service of systemd is started to ignore SIGPIPE (`IgnoreSIGPIPE=`), and would be ended by the
+//! first client that hangs up; a program whose standard output was closed says so.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Those whose action a command of this project changes for itself.
+/// Signals whose action a command of this project changes for itself.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGPIPE, libc::SIGXFSZ, libc::SIGCHLD];
 
-/// A bit for each of them.
+/// A bit for each of them that was ignored.
 static IGNORED: AtomicU32 = AtomicU32::new(0);
+
+/// A bit for each standard descriptor that was closed.
+static CLOSED: AtomicU32 = AtomicU32::new(0);
 
 /// Runs before `main`, and so before the standard library's own beginning.
 #[used]
@@ -35,20 +39,36 @@ extern "C" fn note() {
             }
         }
     }
+    for descriptor in libc::STDIN_FILENO..=libc::STDERR_FILENO {
+        // SAFETY: it asks for flags, and changes nothing.
+        if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
+        }
+    }
 }
 
-/// Makes `command` start with these signals ignored, where this process was started so.
-pub fn stay_ignored(command: &mut Command) {
-    let ignored = IGNORED.load(Ordering::Relaxed);
-    if ignored == 0 {
+/// Makes `command` start with the same signals ignored and the same standard descriptors closed as this process was started
+/// with, where it inherits them.
+pub fn start_alike(command: &mut Command) {
+    let (ignored, closed) = (
+        IGNORED.load(Ordering::Relaxed),
+        CLOSED.load(Ordering::Relaxed),
+    );
+    if ignored == 0 && closed == 0 {
         return;
     }
-    // SAFETY: between fork and exec only `signal` is called, which is async-signal-safe and touches no memory of the parent.
+    // SAFETY: between fork and exec only `signal` and `close` are called, which are async-signal-safe and touch no memory of
+    // the parent.
     unsafe {
         command.pre_exec(move || {
             for (bit, signal) in SIGNALS.into_iter().enumerate() {
                 if ignored & 1 << bit != 0 {
                     libc::signal(signal, libc::SIG_IGN);
+                }
+            }
+            for descriptor in libc::STDIN_FILENO..=libc::STDERR_FILENO {
+                if closed & 1 << descriptor != 0 {
+                    libc::close(descriptor);
                 }
             }
             Ok(())
