@@ -1,7 +1,9 @@
 //! What faults, frames and flash cost on the modelled machine.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::num::NonZeroU64;
 use warmswap_engine::Outcome;
 use warmswap_page::PAGE_BYTES;
 
@@ -12,23 +14,47 @@ pub struct DeviceModel {
     /// Name of the preset, or where the numbers come from.
     pub name: String,
     /// Reading a resident page once: 4 KiB from DRAM.
+    #[serde(deserialize_with = "cost_ns")]
     pub page_access_ns: u64,
     /// The first touch of a page: fault, zeroed frame.
+    #[serde(deserialize_with = "cost_ns")]
     pub first_touch_ns: u64,
     /// A fault on a stored page: entry, look-up, exit, without decompression and installation.
+    #[serde(deserialize_with = "cost_ns")]
     pub fault_ns: u64,
     /// Putting a decompressed page in its place.
+    #[serde(deserialize_with = "cost_ns")]
     pub install_ns: u64,
     /// Taking a page out of its place.
+    #[serde(deserialize_with = "cost_ns")]
     pub remove_ns: u64,
     /// Time from a random read of flash to its first byte.
+    #[serde(deserialize_with = "cost_ns")]
     pub flash_read_ns: u64,
     /// Bytes of a read for each microsecond.
+    #[serde(deserialize_with = "speed")]
     pub flash_read_bytes_per_us: u64,
     /// Time from a write of flash to its acknowledgement, without the data.
+    #[serde(deserialize_with = "cost_ns")]
     pub flash_write_ns: u64,
     /// Bytes of a write for each microsecond.
+    #[serde(deserialize_with = "speed")]
     pub flash_write_bytes_per_us: u64,
+}
+
+/// A longer cost is no cost of a device, and sums of many would not fit.
+const MOST_NS: u64 = 1_000_000_000;
+
+fn cost_ns<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let ns = u64::deserialize(from)?;
+    match ns <= MOST_NS {
+        true => Ok(ns),
+        false => Err(D::Error::custom(format!("{ns} ns are more than a second"))),
+    }
+}
+
+fn speed<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(NonZeroU64::deserialize(from)?.get())
 }
 
 /// Flash of one kind: name, read latency in ns, read bytes/µs, write latency in ns, write bytes/µs.

@@ -74,6 +74,31 @@ fn inputs_that_are_none_are_bad_input() {
     ] {
         refused(args, &["b.toml:2: ", "unknown field `foo`"]);
     }
+    let costs = [
+        "page_access",
+        "first_touch",
+        "fault",
+        "install",
+        "remove",
+        "flash_read",
+        "flash_write",
+    ];
+    let costs: String = costs
+        .iter()
+        .map(|cost| format!("{cost}_ns = 1\n"))
+        .collect();
+    for (speed, access, why) in [
+        ("0", "1", "expected a nonzero u64"),
+        ("1", "1000000001", "1000000001 ns are more than a second"),
+    ] {
+        let speeds = format!("flash_read_bytes_per_us = {speed}\nflash_write_bytes_per_us = 1\n");
+        let costs = costs.replacen("= 1", &format!("= {access}"), 1);
+        fs::write(&bad, format!("name = \"x\"\n{costs}{speeds}")).expect("a file");
+        refused(
+            &["replay", &trace, "--no-contents", "--device", text(&bad)],
+            &["b.toml:", why],
+        );
+    }
 }
 
 #[test]
