@@ -93,7 +93,10 @@ pub fn run(output: &Output) -> Result<()> {
         ("summary", "what it does"),
         ("source", "follows"),
     ];
-    let mut table = Table::new("Policies (--set SLOT=POLICY)", columns(&titles));
+    let mut table = Table::new("Policies (--set SLOT=POLICY)", columns(&titles)).note(
+        "--set also takes codec=lz4|lzo|zstd|bdi, keep-copies=on|off, file-pages=on|off and \
+         layout=size-classes|zbud|z3fold.",
+    );
     for row in &listing.policies {
         table.row(texts([row.slot, row.name, row.summary, row.source]));
     }

@@ -120,7 +120,7 @@ pub struct SampleArgs {
     #[arg(long, value_delimiter = ',')]
     apps: Option<Vec<String>>,
     /// Zstandard level of the contents
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
 }
 
@@ -158,11 +158,12 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
                 let why = "--share 0 keeps nothing: give more than 0, up to 1";
                 return Err(BadInput(why.to_owned()).into());
             }
-            if !(0.0..=1.0).contains(&args.share) {
-                let why = format!(
-                    "--share {}: a share is from 0 to 1, such as 0.1",
-                    args.share
-                );
+            check_share(&format!("--share {}", args.share), args.share)?;
+            let apps = args.apps.map(|names| app_ids(&reader, &names));
+            let apps = apps.transpose()?;
+            let is_left_out = |app| apps.as_ref().is_some_and(|apps| !apps.contains(app));
+            if let Some(at) = app_shares.iter().position(|(app, _)| is_left_out(app)) {
+                let why = format!("--app-share {}: --apps leaves it out", args.app_share[at]);
                 return Err(BadInput(why).into());
             }
             let options = SampleOptions {
@@ -170,10 +171,7 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
                 app_shares,
                 seed: args.seed,
                 max_events: args.max_events,
-                apps: args
-                    .apps
-                    .map(|names| app_ids(&reader, &names))
-                    .transpose()?,
+                apps,
                 content_level: args.level,
             };
             sample(&reader, &args.out, &options)?;
@@ -208,12 +206,22 @@ fn app_ids(reader: &TraceReader, names: &[String]) -> Result<Vec<AppId>> {
     names.iter().map(find).collect()
 }
 
+fn check_share(option: &str, share: f64) -> Result<(), BadInput> {
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(()),
+        false => Err(BadInput(format!(
+            "{option}: a share is from 0 to 1, such as 0.1"
+        ))),
+    }
+}
+
 fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)>> {
     let parse = |text: &String| {
         let parsed = text
             .split_once('=')
             .and_then(|(name, share)| Some((name, share.parse().ok()?)));
         let (name, share) = parsed.ok_or_else(|| BadInput(format!("'{text}' is not APP=SHARE")))?;
+        check_share(&format!("--app-share {text}"), share)?;
         Ok((app_ids(reader, &[name.to_owned()])?[0], share))
     };
     let shares: Vec<(AppId, f64)> = texts.iter().map(parse).collect::<Result<_>>()?;

@@ -153,6 +153,19 @@ fn amounts_have_ranges() {
         &["trace", "sample", &trace, "--out", &out, "--share", "2"],
         &["--share 2: a share is from 0 to 1"],
     );
+    let sample = ["trace", "sample", &trace, "--out", &out];
+    refused(
+        &[&sample[..], &["--app-share", "redis=2"]].concat(),
+        &["--app-share redis=2: a share is from 0 to 1"],
+    );
+    refused(
+        &[&sample[..], &["--apps", "h2", "--app-share", "redis=0.1"]].concat(),
+        &["--app-share redis=0.1: --apps leaves it out"],
+    );
+    misused(
+        &[&sample[..], &["--level", "20"]].concat(),
+        &["--level", "1..=19"],
+    );
     misused(
         &["study", "parts", &trace, "--budget", "60x"],
         &["'60x' is no percentage"],
