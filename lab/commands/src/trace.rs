@@ -13,9 +13,9 @@ use warmswap_output::{BadInput, Output};
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_results::tables;
 use warmswap_study::Progress;
-use warmswap_trace::import::ariadne;
+use warmswap_trace::import::ariadne::{self, Imported};
 use warmswap_trace::sample::{SampleOptions, sample};
-use warmswap_trace::stats::stats;
+use warmswap_trace::stats::{TraceStats, stats};
 use warmswap_trace::{Event, EventKind, TraceReader, oracle_general};
 
 /// Examples.
@@ -236,8 +236,15 @@ fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)
 }
 
 fn show(trace: &Path, host: &dyn Host) -> Result<()> {
+    show_with(trace, None, host)
+}
+
+fn show_with(trace: &Path, imported: Option<Imported>, host: &dyn Host) -> Result<()> {
     let reader = host.reader(&input(trace, host.output())?)?;
-    let stats = stats(&reader)?;
+    let stats = TraceStats {
+        imported,
+        ..stats(&reader)?
+    };
     let tables = tables::trace_info(&stats);
     host.output().emit("warmswap.trace_info", stats, &tables)
 }
@@ -349,5 +356,5 @@ fn import(args: &ImportArgs, host: &dyn Host) -> Result<()> {
         count(imported.unknown_swap_ins),
         count(imported.resident_pages),
     ))?;
-    show(&args.out, host)
+    show_with(&args.out, Some(imported), host)
 }

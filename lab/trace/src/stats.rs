@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::describe::Summary;
 use crate::error::Result;
 use crate::event::{Event, EventKind};
+use crate::import::ariadne::Imported;
 use crate::reader::TraceReader;
 use warmswap_page::quantile::Sorted;
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
@@ -18,6 +19,9 @@ pub struct TraceStats {
     pub summary: Summary,
     /// Statistics of each application; the place is the [`AppId`](warmswap_page::AppId).
     pub apps: Vec<AppStats>,
+    /// What was found where the trace was just imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
 }
 
 /// Statistics of one application.
@@ -75,6 +79,7 @@ pub fn stats(trace: &TraceReader) -> Result<TraceStats> {
     Ok(TraceStats {
         summary: trace.summary(),
         apps: apps.collect(),
+        imported: None,
     })
 }
 

@@ -124,6 +124,9 @@ fn an_artifact_is_imported() {
     let counts = "3 swap-outs, 1 swap-ins in the relaunch window, 1 after it, 1 from unknown sectors, \
                   1 pages on LRU lists";
     assert_eq!(said.lines().next(), Some(counts));
+    let again = ["trace", "import", text(&dir), "--out", text(&out)];
+    let imported = &json("warmswap.trace_info", again)["imported"];
+    assert_eq!(imported["unknown_swap_ins"], 1, "{imported}");
     let events = succeed(["trace", "head", text(&out)]);
     let relaunch = events.lines().position(|line| line.ends_with("relaunch"));
     let answer = events

@@ -37,7 +37,8 @@ mod files;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::describe::{Description, Summary};
 use crate::error::{Result, TraceError};
@@ -60,7 +61,7 @@ const GENERATIONS: u64 = 1 << 12;
 const STEP_NS: u64 = 1000;
 
 /// What an import found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
     /// Swap-outs.
     pub swap_outs: u64,
