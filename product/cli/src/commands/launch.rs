@@ -8,6 +8,7 @@ use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use warmswap_output::program::find;
 use warmswap_protocol::AppEvent;
 
 const HELP: &str = "\
@@ -40,6 +41,7 @@ pub struct LaunchArgs {
 /// sudo.
 pub fn run(args: LaunchArgs) -> Result<()> {
     let (program, arguments) = args.command.split_first().context("no command")?;
+    find(program, std::env::var_os("PATH"))?;
     let mut command = Command::new(program);
     command.args(arguments);
     warmswap_sys::inherited::start_alike(&mut command);

@@ -336,7 +336,11 @@ fn check_budget(args: &RunArgs, budget_bytes: u64, host: HostArg) -> Result<(), 
     if budget_bytes >= least_bytes {
         return Ok(());
     }
-    let meant = args.budget.meant();
+    // What is too little all the same was not meant.
+    let meant = args
+        .budget
+        .meant()
+        .filter(|_| budget_bytes << 20 >= least_bytes);
     let meant = meant.map_or_else(String::new, |asks| format!("; {asks}"));
     Err(BadInput(format!(
         "--budget {}: at least {} are needed{meant}",

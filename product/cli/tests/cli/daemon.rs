@@ -573,7 +573,7 @@ fn requests_that_make_no_sense_are_refused_by_the_daemon() {
 
     assert_refused(&unknown, 1, &["\"wb\"", "there are: web"]);
     let missing = run(["launch", "--daemon", socket, "x", "--", "/no/such/program"]);
-    assert_refused(&missing, 1, &["/no/such/program"]);
+    assert_refused(&missing, 2, &["cannot run /no/such/program"]);
     let shown = succeed(["status", "--daemon", socket]);
     assert!(shown.contains("absent"), "{shown}");
     let (ended, _) = daemon.end("-HUP");
