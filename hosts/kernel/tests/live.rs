@@ -142,7 +142,7 @@ fn pages_come_back_where_cache_that_nothing_uses_fills_the_memory() {
 #[test]
 fn pages_come_back_where_cache_that_nothing_uses_fills_a_group() {
     let name = "pages_come_back_where_cache_that_nothing_uses_fills_a_group";
-    let machine = machine!(name, Swap::Zram);
+    let machine = machine!(name, Swap::File);
     let mut program = machine.program(PAGES);
     drop(machine.hog(2 * HOG_PAGES, 3 * ROOM));
     let away = program.swapped_pages();

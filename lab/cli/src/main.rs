@@ -114,6 +114,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 fn main() -> ExitCode {
+    warmswap_sys::inherited::hear_of_children();
     match Cli::try_parse() {
         Err(error) => warmswap_output::exit::usage("warmswap-lab", error, None),
         Ok(cli) => match run(cli) {

@@ -32,11 +32,6 @@ extern "C" fn note() {
         // SAFETY: all zero is a valid value, too.
         if is_read && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN {
             IGNORED.fetch_or(1 << bit, Ordering::Relaxed);
-            if signal == libc::SIGCHLD {
-                // How a child ends is told to those alone that do not ignore it.
-                // SAFETY: the default action runs no code of this process.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
-            }
         }
     }
     for descriptor in libc::STDIN_FILENO..=libc::STDERR_FILENO {
@@ -45,6 +40,12 @@ extern "C" fn note() {
             CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
         }
     }
+}
+
+/// Has the kernel keep how children of this process end until that is asked for, as it does where SIGCHLD is not ignored.
+pub fn hear_of_children() {
+    // SAFETY: the default action runs no code of this process.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 /// Makes `command` start with the same signals ignored and the same standard descriptors closed as this process was started

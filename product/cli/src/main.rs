@@ -99,6 +99,7 @@ fn is_bad_input(cause: &(dyn Error + 'static)) -> bool {
 }
 
 fn main() -> ExitCode {
+    warmswap_sys::inherited::hear_of_children();
     // A file beyond the limit of file sizes is an error that is told, and not the end; programs that are started take no part.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     match Cli::try_parse() {

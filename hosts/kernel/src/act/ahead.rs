@@ -84,7 +84,9 @@ impl Ahead<'_> {
         for (list, is_private) in [(&wanted.hot, true), (&files, false)] {
             for batch in batches(list) {
                 let is_over = match fetch {
-                    Fetch::All => self.brake.halt(&[]).is_some() || is_full(&bounds, &begins),
+                    Fetch::All => {
+                        self.brake.halt(&[]).is_some() || is_full(&bounds, &begins, self.has_disk())
+                    }
                     _ => self.brake.is_exhausted(),
                 };
                 if is_over {
@@ -146,11 +148,11 @@ fn away_bytes(root: &Root, target: &Target, pagemap: &Pagemap) -> Result<Option<
 
 /// Whether one of the groups reclaimed since the switch began, when they were as in `begins`, or has only its reserve left. What
 /// it did before does not matter: a switch is not tried again.
-fn is_full(bounds: &[(Group, u64)], begins: &[(Seen, u64)]) -> bool {
+fn is_full(bounds: &[(Group, u64)], begins: &[(Seen, u64)], counts_cache: bool) -> bool {
     bounds.iter().zip(begins).any(|((group, bound), begin)| {
         let (begin, reserve_bytes) = begin;
         // One that cannot be read is gone.
-        let now = bounds::group(group, *bound);
+        let now = bounds::group(group, *bound, counts_cache);
         now.map_or(true, |now| stop(begin, &now, *reserve_bytes).is_some())
     })
 }
@@ -299,15 +301,18 @@ mod tests {
         for hits in [8, 9] {
             // Between two switches it was at its limit.
             set(100, hits);
-            let begins = [(bounds::group(&bounds[0].0, bounds[0].1).unwrap(), 4 << 20)];
-            assert!(!is_full(&bounds, &begins), "{hits}");
+            let begins = [(
+                bounds::group(&bounds[0].0, bounds[0].1, false).unwrap(),
+                4 << 20,
+            )];
+            assert!(!is_full(&bounds, &begins, false), "{hits}");
             set(399, hits);
-            assert!(is_full(&bounds, &begins), "only its reserve is left");
+            assert!(is_full(&bounds, &begins, false), "only its reserve is left");
             set(100, hits + 1);
-            assert!(is_full(&bounds, &begins), "it reclaims now");
+            assert!(is_full(&bounds, &begins, false), "it reclaims now");
         }
         std::fs::remove_dir_all(machine.path("cg")).unwrap();
-        assert!(is_full(&bounds, &[Default::default()]), "it is gone");
+        assert!(is_full(&bounds, &[Default::default()], false), "it is gone");
     }
 
     #[test]

@@ -10,10 +10,16 @@ use warmswap_sys::{FileError, Root};
 use super::worker::Beat;
 use crate::decide::{Controller, Seen, State, Stop, stop};
 use crate::see::bounds;
+use crate::see::swap::Kinds;
 
 /// Groups that bound programs, as they were seen; they outlast a turn, so that what was reclaimed before is known.
 #[derive(Debug, Default)]
-pub struct Groups(FxHashMap<PathBuf, Controller>);
+pub struct Groups {
+    seen: FxHashMap<PathBuf, Controller>,
+    /// Cache of theirs that was not used lately is free: where swap is on a disk. Over compressed memory alone the kernel swapped
+    /// others of their pages for those that came back.
+    counts_cache: bool,
+}
 
 /// So many groups are remembered; of more, all are looked at anew.
 const MOST_GROUPS: usize = 256;
@@ -41,11 +47,11 @@ impl Groups {
         bound_bytes: u64,
         brought_bytes: u64,
     ) -> Result<&Controller, FileError> {
-        let seen = bounds::group(group, bound_bytes)?;
-        if self.0.len() == MOST_GROUPS && !self.0.contains_key(group.path()) {
-            self.0.clear();
+        let seen = bounds::group(group, bound_bytes, self.counts_cache)?;
+        if self.seen.len() == MOST_GROUPS && !self.seen.contains_key(group.path()) {
+            self.seen.clear();
         }
-        let controller = self.0.entry(group.path().to_owned()).or_default();
+        let controller = self.seen.entry(group.path().to_owned()).or_default();
         let seen = Seen {
             brought_bytes,
             ..seen
@@ -84,6 +90,7 @@ impl<'a> Brake<'a> {
         begin: Seen,
         reserve_bytes: u64,
     ) -> Self {
+        groups.counts_cache = Kinds::in_use(root).disk;
         Self {
             root,
             beat,
