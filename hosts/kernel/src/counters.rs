@@ -12,7 +12,7 @@ pub struct Counters {
     pub brought_shared_pages: u64,
     /// Pages of files that came back in idle time.
     pub brought_file_pages: u64,
-    /// Pages of files that no process had mapped that came back in idle time.
+    /// Pages of files that came back in idle time without being mapped: of files that are opened again and again, or held.
     pub brought_opened_pages: u64,
     /// Pages that were asked for at switches.
     pub switch_pages: u64,

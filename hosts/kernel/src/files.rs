@@ -1,11 +1,12 @@
-//! Pages of files that programs open again and again: code of short-lived programs, headers, mail, databases. No process has them
-//! mapped while nothing runs, and under pressure they are the first to go.
+//! Pages of files that programs open again and again, or hold open or mapped: code of short-lived programs, headers, mail,
+//! databases, resources. Many are in no page table, and under pressure they are the first to go.
 //!
 //! Every few seconds it is looked at which files were opened, and which of their pages are in memory; in idle time those come
 //! back that were dropped. A thread of its own does it: a disk that does not answer holds up nothing else.
 
 mod known;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,7 +21,7 @@ use warmswap_sys::page_cache::{cached, read_in};
 use warmswap_sys::process::{background_io_priority, background_priority};
 use warmswap_sys::{FileError, Root};
 
-use self::known::KnownFiles;
+use self::known::{KnownFiles, MOST_FILES};
 use crate::act::brake::{Brake, Groups};
 use crate::act::bring::batches;
 use crate::act::pace::Pace;
@@ -64,6 +65,7 @@ enum Task {
 #[derive(Debug)]
 pub(crate) struct Files {
     tasks: SyncSender<Task>,
+    held: Arc<Mutex<BTreeSet<FileHandle>>>,
     done: Arc<Mutex<FilesDone>>,
     beat: Arc<Beat>,
 }
@@ -83,15 +85,32 @@ impl Files {
             root: root.clone(),
             opened,
             known: KnownFiles::default(),
+            held: Arc::default(),
             beat: Arc::new(Beat::at(pace)),
             done: Arc::default(),
         };
         let (beat, done) = (Arc::clone(&thread.beat), Arc::clone(&thread.done));
+        let held = Arc::clone(&thread.held);
         std::thread::Builder::new()
             .name("files".to_owned())
             .spawn(move || thread.run(&receiver))
             .map_err(HostError::Thread)?;
-        Ok(Ok(Self { tasks, done, beat }))
+        Ok(Ok(Self {
+            tasks,
+            held,
+            done,
+            beat,
+        }))
+    }
+
+    /// A program holds these files. Forgotten while the thread waits for a disk and has many to look at already.
+    pub fn note_held(&self, files: BTreeSet<FileHandle>) {
+        let mut held = self.held.lock();
+        if held.len() < MOST_FILES {
+            held.extend(files);
+        }
+        drop(held);
+        self.look();
     }
 
     /// Has it look at what was opened, unless it has something to do still.
@@ -123,6 +142,8 @@ struct Thread {
     root: Root,
     opened: Opened,
     known: KnownFiles<FileHandle>,
+    /// Files that programs were seen to hold since the last look.
+    held: Arc<Mutex<BTreeSet<FileHandle>>>,
     beat: Arc<Beat>,
     done: Arc<Mutex<FilesDone>>,
 }
@@ -147,13 +168,16 @@ impl Thread {
         }
     }
 
-    /// Takes in which files were opened, and which of their pages are in memory.
+    /// Takes in which files were opened or held, and which of their pages are in memory.
     fn look(&mut self) {
         // Mounts that cannot be read now are taken for unchanged; what is not told is not brought back.
         let _ = self.opened.follow_mounts(&TYPES);
         let known = &mut self.known;
         let _ = self.opened.drain(|handle| known.note_opened(handle));
-        for handle in self.known.opened_again() {
+        for handle in std::mem::take(&mut *self.held.lock()) {
+            known.note_held(handle);
+        }
+        for handle in self.known.in_use() {
             match self.open(&handle).and_then(|file| cached(&file).ok()) {
                 Some(pages) => self.known.note_cached(&handle, pages),
                 None => self.known.forget(&handle),
@@ -241,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn dropped_pages_of_a_file_that_was_opened_again_come_back() {
-        let name = "dropped_pages_of_a_file_that_was_opened_again_come_back";
+    fn dropped_pages_of_a_file_that_is_used_come_back() {
+        let name = "dropped_pages_of_a_file_that_is_used_come_back";
         let root = Root::machine();
         let opened = match Opened::new(&root) {
             Ok(opened) => opened,
@@ -252,18 +276,26 @@ mod tests {
             root: root.clone(),
             opened,
             known: KnownFiles::default(),
+            held: Arc::default(),
             beat: Arc::default(),
             done: Arc::default(),
         };
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let files = ["again", "once", "removed"].map(|name| {
+        let files = ["again", "once", "removed", "held"].map(|name| {
             let path = folder.path().join(name);
             std::fs::write(&path, vec![7; 64 * PAGE_BYTES + 1]).unwrap();
             let file = File::open(&path).unwrap();
             file.sync_all().unwrap();
             (path, file)
         });
-        let [(again, file), (once, other), (removed, gone)] = files;
+        let [
+            (again, file),
+            (once, other),
+            (removed, gone),
+            (held, mapped),
+        ] = files;
+        let held = FileHandle::of(&held).unwrap();
+        thread.held.lock().insert(held);
         thread.look();
         for opened in [vec![&again, &removed], vec![&again, &removed, &once]] {
             opened.into_iter().for_each(|path| read(path));
@@ -276,12 +308,12 @@ mod tests {
         drop(gone);
         // Another test may take memory just then.
         let is_back = (0..20).any(|_| {
-            [&file, &other].into_iter().for_each(drop_pages);
+            [&file, &other, &mapped].into_iter().for_each(drop_pages);
             assert!(cached(&file).unwrap().is_empty());
             let memory = Meminfo::read(&root).unwrap();
             let machine = bounds::machine(&root, &memory).unwrap();
             thread.bring(machine, 0).unwrap();
-            count(&cached(&file).unwrap()) == 65
+            [&file, &mapped].map(|file| count(&cached(file).unwrap())) == [65; 2]
         });
         assert!(is_back);
         assert!(cached(&other).unwrap().is_empty(), "it was opened once");

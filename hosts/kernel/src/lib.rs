@@ -9,7 +9,7 @@
 //!
 //! - *In idle time*: when memory is free again, pages come back at low priority, mapped in place: of the program in the foreground,
 //!   then of the others by how lately they were used; first what launches touch. It takes free memory only, keeps a reserve, and
-//!   stops at the first sign of pressure. After them pages of files that programs open again and again are read.
+//!   stops at the first sign of pressure. After them pages of files are read that programs open again and again, or hold.
 //! - *At a switch*: what the program is going to use is read in bulk beside it, where memory is free; where it is short, only from
 //!   disks.
 //! - It learns: what launches touch is hot; what two sessions in a row leave alone, away or brought back in vain, is cold, and stays
@@ -25,7 +25,7 @@
 //! | [`decide`] | one controller with three states, and what follows from them: no I/O |
 //! | [`act`] | the threads that bring back, read ahead, write back and look at page tables |
 //! | [`learn`] | what launches and sessions touch, and what they leave alone |
-//! | `files` | pages of files that no process has mapped |
+//! | `files` | pages of files that are in no page table |
 //! | [`host`] | the face of it all |
 //! | [`program`] | one program in a control group of its own, without switches |
 //! | [`recompress`] | idle pages in zram are compressed anew |

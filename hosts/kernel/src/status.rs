@@ -80,7 +80,7 @@ pub struct GivenBack {
     pub judged_pages: u64,
     /// Of these, pages that the session touched.
     pub used_pages: u64,
-    /// Bytes of files that came back besides, which no process has mapped and programs open again and again.
+    /// Bytes that came back besides without being mapped, of files that programs open again and again, or hold.
     pub opened_bytes: u64,
 }
 

@@ -3,6 +3,8 @@
 //! Files are told by handles, which outlast their names and hold nothing: a file can be removed and a file system unmounted while
 //! its handles are kept.
 
+mod held;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,6 +15,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use crate::{FileError, Root, file, swap};
+
+pub use self::held::open_files;
 
 /// The longest handle that Linux gives (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES: usize = 128;
@@ -30,6 +34,35 @@ pub struct FileHandle {
     system: u64,
     kind: i32,
     bytes: Box<[u8]>,
+}
+
+impl FileHandle {
+    /// The handle of the file that a path leads to, as it is told when the file is opened. Does not open it.
+    ///
+    /// # Errors
+    /// The system's answer: `EOPNOTSUPP` where the file system has no handles.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+        let mut raw = RawHandle {
+            length: HANDLE_BYTES as u32,
+            kind: 0,
+            bytes: [0; HANDLE_BYTES],
+        };
+        let (flags, mut mount) = (libc::AT_SYMLINK_FOLLOW, 0);
+        let handle = std::ptr::from_mut(&mut raw).cast::<libc::file_handle>();
+        // SAFETY: `name` ends with a zero, the handle has the room that it says, and all of them live over the call.
+        let result = unsafe {
+            libc::name_to_handle_at(libc::AT_FDCWD, name.as_ptr(), handle, &raw mut mount, flags)
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            system: rustix::fs::statvfs(path)?.f_fsid,
+            kind: raw.kind,
+            bytes: raw.bytes[..HANDLE_BYTES.min(raw.length as usize)].into(),
+        })
+    }
 }
 
 /// Tells which files are opened, until it is dropped.

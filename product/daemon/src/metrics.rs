@@ -98,7 +98,7 @@ fn machine(status: &DaemonStatus, text: &mut Text) {
         ),
         (
             "opened_files_given_back",
-            "Files that came back besides, which programs open again and again",
+            "What came back besides of files that programs use",
             status.given_back.opened_bytes,
         ),
         ("swap_total", "Swap of the machine", swap.total_bytes),

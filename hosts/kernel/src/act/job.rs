@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::look::End;
+use super::look::{End, Looked};
 use super::write_back::Written;
 use super::{Costs, Done, Target};
 use crate::decide::switch::Cost;
 use crate::decide::{Seen, State, Stop};
-use crate::learn::Judged;
 
 /// What a thread is to do with some processes, one after the other.
 #[derive(Debug)]
@@ -102,7 +101,7 @@ pub enum Report {
         /// Of this program.
         app: usize,
         /// What was found.
-        judged: Judged,
+        looked: Looked,
     },
     /// Cold pages of a process were written back.
     Written(Written),

@@ -1,7 +1,10 @@
 //! What launches and sessions touched: a look at the page tables of a program's processes.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 use warmswap_sys::accessed::{self, Accessed, TABLE_PAGES};
+use warmswap_sys::opened::FileHandle;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::process::MemoryUse;
 
@@ -9,6 +12,7 @@ use super::Target;
 use super::bring::{Opened, TargetError, open};
 use crate::learn::{Judged, REGION_PAGES};
 use crate::see::areas::Readable;
+use crate::see::held;
 use crate::see::pages::{mapped, swapped};
 use warmswap_sys::Root;
 
@@ -21,6 +25,15 @@ pub enum End {
     Session,
 }
 
+/// What a look found.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// What came of pages that came back.
+    pub judged: Judged,
+    /// The files that the process holds at a session's end.
+    pub held: BTreeSet<FileHandle>,
+}
+
 /// Looks at one process at the end of a launch or of a session.
 ///
 /// # Errors
@@ -30,9 +43,9 @@ pub fn look(
     target: &Target,
     end: End,
     mut accessed: Option<&mut Accessed>,
-) -> Result<Judged, TargetError> {
+) -> Result<Looked, TargetError> {
     let Some(handles) = open(root, target)? else {
-        return Ok(Judged::default());
+        return Ok(Looked::default());
     };
     let is_judged = match end {
         End::Launch => {
@@ -41,7 +54,7 @@ pub fn look(
         End::Session => !target.memory.lock().learns_of_session(),
     };
     if is_judged {
-        return Ok(Judged::default());
+        return Ok(Looked::default());
     }
     let opened = Opened::with(root, target, handles)?;
     let areas = &opened.areas.readable;
@@ -53,17 +66,18 @@ pub fn look(
     };
     let bits = bits.unwrap_or_else(|| bits_by_area(&unjudged, areas));
     let touched = |region: u64| bits.get(&region).copied().unwrap_or(0);
-    let mut judged = Judged::default();
+    let mut looked = Looked::default();
     match end {
         End::Launch => target.memory.lock().judge_launch(&away, touched),
         End::Session => {
             let mapped = mapped(&opened.pagemap, areas)?;
+            looked.held = held::files(root, target.id.pid, areas)?;
             let mut memory = target.memory.lock();
-            judged = memory.judge_session(&away, touched);
+            looked.judged = memory.judge_session(&away, touched);
             memory.set_mapped(mapped);
         }
     }
-    Ok(judged)
+    Ok(looked)
 }
 
 /// Judges the end of a launch where there is nothing to learn of it, or where nothing is in swap and the bits of single pages

@@ -427,9 +427,9 @@ impl Thread {
     fn end(&mut self, end: End) {
         while let Some(target) = self.next() {
             match look(&self.root, &target, end, self.accessed.as_mut()) {
-                Ok(judged) if end == End::Session => self.tell(Report::Judged {
+                Ok(looked) if end == End::Session => self.tell(Report::Judged {
                     app: target.app,
-                    judged,
+                    looked,
                 }),
                 Ok(_) => {}
                 Err(error) => self.failed(&error),

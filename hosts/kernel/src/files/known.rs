@@ -1,4 +1,4 @@
-//! Files that programs open again and again, and which of their pages were in memory: no I/O.
+//! Files that programs use, and which of their pages were in memory: no I/O.
 
 use std::cmp::Reverse;
 use std::hash::Hash;
@@ -6,8 +6,10 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 use warmswap_sys::advise::PageRange;
 
+use crate::decide::order::count;
+
 /// So many files are known at most: 10 µs each when they are looked at.
-const MOST_FILES: usize = 4096;
+pub const MOST_FILES: usize = 4096;
 
 /// So few pages between two that are known count as known: the kernel reads them along.
 const JOINED_PAGES: u64 = 8;
@@ -31,12 +33,22 @@ impl<H> Default for KnownFiles<H> {
     }
 }
 
+/// What is known of how a file is used; the more it is worth, the later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// It was opened before one look, as by a copy: not worth its memory.
+    Once,
+    /// A program holds it, and what it uses of it may be mapped already.
+    Held,
+    /// It was opened before another look, too.
+    Again,
+}
+
 #[derive(Debug)]
 struct Known {
-    /// The look before which it was opened last.
+    /// The look before which it was opened last, or a program was seen to hold it.
     opened: u64,
-    /// It was opened before another look, too: one that was opened once, as by a copy, is not worth its memory.
-    is_opened_again: bool,
+    worth: Worth,
     /// Pages that were in memory, ascending.
     pages: Vec<PageRange>,
 }
@@ -52,12 +64,23 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
 
     /// A file was opened since the last look.
     pub fn note_opened(&mut self, handle: H) {
+        self.note(handle, Worth::Once);
+    }
+
+    /// A program has a file mapped, or open for longer.
+    pub fn note_held(&mut self, handle: H) {
+        self.note(handle, Worth::Held);
+    }
+
+    fn note(&mut self, handle: H, worth: Worth) {
         let known = self.files.entry(handle).or_insert(Known {
             opened: self.look,
-            is_opened_again: false,
+            worth,
             pages: Vec::new(),
         });
-        known.is_opened_again |= known.opened != self.look;
+        let is_again = worth == Worth::Once && known.opened != self.look;
+        let worth = if is_again { Worth::Again } else { worth };
+        known.worth = known.worth.max(worth);
         known.opened = self.look;
         if self.files.len() >= 2 * MOST_FILES {
             self.forget_some();
@@ -66,7 +89,7 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
 
     /// Of files that were opened once the oldest are forgotten first.
     fn forget_some(&mut self) {
-        let value = |known: &Known| (known.is_opened_again, known.opened);
+        let value = |known: &Known| (known.worth, known.opened);
         let mut values: Vec<_> = self.files.values().map(value).collect();
         let excess = values.len() - MOST_FILES;
         let (_, &mut least, _) = values.select_nth_unstable(excess);
@@ -81,12 +104,13 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
         last.iter().for_each(|handle| self.forget(handle));
     }
 
-    /// Files that were opened since the last look, not for the first time.
+    /// Files that were opened or held since the last look: those for the first time as well, of which it is too late to see what
+    /// was in memory when pressure has taken it before they are opened again.
     #[must_use]
-    pub fn opened_again(&self) -> Vec<H> {
+    pub fn in_use(&self) -> Vec<H> {
         let files = self.files.iter();
-        let opened = files.filter(|(_, known)| known.is_opened_again && known.opened == self.look);
-        opened.map(|(handle, _)| handle.clone()).collect()
+        let used = files.filter(|(_, known)| known.opened == self.look);
+        used.map(|(handle, _)| handle.clone()).collect()
     }
 
     /// These pages of a file, which ascend, are in memory now.
@@ -116,12 +140,21 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
         self.files.remove(handle);
     }
 
-    /// Files of which pages were in memory, with these pages: those first that were opened last.
+    /// Files that are worth it and of which pages were in memory, with these pages: first those that were opened again, the last
+    /// ones before; then those that programs hold, the smallest before, since of a large one the kernel read much that nothing
+    /// used.
     #[must_use]
     pub fn in_order(&self) -> Vec<(H, Vec<PageRange>)> {
         let mut files: Vec<_> = self.files.iter().collect();
-        files.retain(|(_, known)| !known.pages.is_empty());
-        files.sort_by_key(|(handle, known)| (Reverse(known.opened), *handle));
+        files.retain(|(_, known)| known.worth > Worth::Once && !known.pages.is_empty());
+        files.sort_by_key(|(handle, known)| {
+            let held_pages = match known.worth {
+                Worth::Held => count(&known.pages),
+                Worth::Once | Worth::Again => 0,
+            };
+            let (worth, opened) = (Reverse(known.worth), Reverse(known.opened));
+            (worth, held_pages, opened, *handle)
+        });
         let file = |(handle, known): (&H, &Known)| (handle.clone(), known.pages.clone());
         files.into_iter().map(file).collect()
     }
@@ -159,17 +192,66 @@ mod tests {
         known
     }
 
+    fn files(known: &KnownFiles<u32>) -> Vec<u32> {
+        known.in_order().into_iter().map(|(file, _)| file).collect()
+    }
+
+    /// All pages of all files are in memory at each look.
+    fn used(looks: &[&[u32]]) -> Vec<u32> {
+        let mut known = KnownFiles::default();
+        for files in looks {
+            files.iter().for_each(|&file| known.note_opened(file));
+            for file in known.in_use() {
+                known.note_cached(&file, vec![range(0, 1)]);
+            }
+            known.end_look();
+        }
+        let mut files = files(&known);
+        files.sort_unstable();
+        files
+    }
+
     #[test]
     fn a_file_counts_when_it_was_opened_before_two_looks() {
-        let again = |looks: &[&[u32]]| {
-            let mut files = known(looks).opened_again();
-            files.sort_unstable();
-            files
-        };
-        assert!(again(&[&[1, 1, 2]]).is_empty());
-        assert_eq!(again(&[&[1, 1, 2], &[2, 3]]), [2]);
-        assert!(again(&[&[1, 2], &[2, 3], &[]]).is_empty(), "not since");
-        assert_eq!(again(&[&[1, 2], &[], &[1]]), [1]);
+        assert!(used(&[&[1, 1, 2]]).is_empty());
+        assert_eq!(used(&[&[1, 1, 2], &[2, 3]]), [2]);
+        assert_eq!(used(&[&[1, 2], &[2, 3], &[]]), [2]);
+        assert_eq!(used(&[&[1, 2], &[], &[1]]), [1]);
+    }
+
+    #[test]
+    fn a_file_that_a_program_holds_counts_at_once_and_comes_after_those_that_are_opened_again() {
+        let mut known = known(&[&[1, 3], &[3]]);
+        known.end_look();
+        known.note_held(2);
+        for file in [1, 2, 3] {
+            known.note_cached(&file, vec![range(0, 1)]);
+        }
+        assert_eq!(files(&known), [3, 2]);
+        known.note_held(4);
+        known.note_cached(&4, vec![range(7, 2)]);
+        known.note_held(5);
+        known.note_cached(&5, vec![range(7, 1)]);
+        assert_eq!(files(&known), [3, 2, 5, 4]);
+        [4, 5].iter().for_each(|file| known.forget(file));
+        // Being held and opened is one use.
+        known.note_opened(2);
+        known.end_look();
+        known.note_held(3);
+        assert_eq!(files(&known), [3, 2]);
+        known.note_opened(2);
+        assert_eq!(files(&known), [2, 3]);
+    }
+
+    #[test]
+    fn what_was_in_memory_before_pressure_is_known_of_a_file_that_is_opened_again_too_late() {
+        let mut known = known(&[&[1]]);
+        known.note_cached(&1, vec![range(3, 4)]);
+        known.end_look();
+        assert!(files(&known).is_empty());
+        known.note_opened(1);
+        known.note_cached(&1, vec![range(3, 1)]);
+        assert_eq!(known.in_order(), [(1, vec![range(3, 4)])]);
     }
 
     #[test]
@@ -190,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_file_whose_pages_lie_apart_has_few_ranges_that_hold_all_of_them() {
-        let mut known = known(&[&[1]]);
+        let mut known = known(&[&[1], &[1]]);
         let apart: Vec<PageRange> = (0..10_000).map(|at| range(at * 20, 1)).collect();
         known.note_cached(&1, apart.clone());
         let (_, ranges) = known.in_order().remove(0);

@@ -241,7 +241,11 @@ impl Host {
                     app.window.iter_mut().for_each(|w| w.prefetched += pages);
                 }
             }
-            Report::Judged { app, judged } => {
+            Report::Judged { app, looked } => {
+                if let Some(files) = &self.files {
+                    files.note_held(looked.held);
+                }
+                let judged = looked.judged;
                 self.counters.used_pages += judged.used;
                 self.counters.wasted_pages += judged.wasted;
                 self.given_back.used_pages += judged.used;

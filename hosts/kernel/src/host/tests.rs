@@ -1,6 +1,7 @@
 use super::*;
 use crate::act::Done;
 use crate::act::job::{Report, Task};
+use crate::act::look::Looked;
 use crate::decide::{State, Stop};
 use crate::see::application::Members;
 use crate::testing::{Machine, target};
@@ -277,7 +278,11 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
         used: 90,
         wasted: 10,
     };
-    host.take_in(Report::Judged { app: 0, judged });
+    let looked = Looked {
+        judged,
+        ..Looked::default()
+    };
+    host.take_in(Report::Judged { app: 0, looked });
 
     let expected = GivenBack {
         bytes: 256 * 4096,

@@ -104,14 +104,14 @@ fn working(status: &DaemonStatus, style: Style) -> String {
     text
 }
 
-/// Files that no process has mapped.
+/// Files whose pages came back without being mapped.
 fn files(status: &DaemonStatus, style: Style) -> Option<String> {
     if let Some(why) = &status.openings_unseen {
         return Some(format!("the kernel does not tell which are opened: {why}"));
     }
     let bytes = Some(status.given_back.opened_bytes).filter(|&bytes| bytes > 0)?;
     let bytes = Quantity::Bytes(bytes).show(style);
-    Some(format!("read {bytes} of those that programs open again"))
+    Some(format!("read {bytes} of those that programs use"))
 }
 
 /// What went from zram to the disk behind it.
@@ -300,7 +300,7 @@ mod tests {
                 "daemon: working: rest; 2 applications, 450 MiB resident, 900 MiB in swap; 1.00 GiB of memory \
                  available (process 77, up 100 s)",
                 "helping: gave 742 MiB back to 5 programs in 3.10 s of idle time; their next uses touched 97.0 % of it",
-                "files: read 120 MiB of those that programs open again",
+                "files: read 120 MiB of those that programs use",
                 "cold: wrote 2.00 MiB that recent uses left alone from zram to the disk behind it",
                 "cost: 0.5 % of one processor, 3.00 MiB of memory",
                 "switches: heard from x11",
