@@ -50,7 +50,7 @@ def relaunch(seed):
 
 def use(seed):
     some = random.Random(seed).sample(names, 10)
-    parsed = run(sys.executable, "-c", PARSE, *some)
+    parsed = run(sys.executable, "-I", "-c", PARSE, *some)
     (home / some[0]).touch()
     return driver.digest(parsed, run("git", "diff", "--stat"), run("git", "log", "-3", "--", some[1]))
 
