@@ -33,24 +33,47 @@ impl<H> Default for KnownFiles<H> {
     }
 }
 
-/// What is known of how a file is used; the more it is worth, the later.
+/// How a file is used; what is worth more is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     /// It was opened before one look, as by a copy: not worth its memory.
     Once,
-    /// A program holds it, and what it uses of it may be mapped already.
+    /// A program holds it: what is used of it has come back mapped, for the most part.
     Held,
-    /// It was opened before another look, too.
+    /// It was opened before several looks, and no program holds it since.
     Again,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
-    /// The look before which it was opened last, or a program was seen to hold it.
-    opened: u64,
-    worth: Worth,
+    /// The look before which it was opened last.
+    opened: Option<u64>,
+    /// It was opened before another look, too.
+    is_opened_again: bool,
+    /// The look before which a program was seen to hold it.
+    held: Option<u64>,
     /// Pages that were in memory, ascending.
     pages: Vec<PageRange>,
+}
+
+impl Known {
+    fn worth(&self) -> Worth {
+        match self.held {
+            held if self.is_opened_again && self.opened > held => Worth::Again,
+            Some(_) => Worth::Held,
+            None => Worth::Once,
+        }
+    }
+
+    /// The look before which it was used last.
+    fn used(&self) -> Option<u64> {
+        self.opened.max(self.held)
+    }
+
+    /// The more, the later it is forgotten.
+    fn value(&self) -> (Worth, Option<u64>) {
+        (self.worth(), self.used())
+    }
 }
 
 impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
@@ -64,39 +87,36 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
 
     /// A file was opened since the last look.
     pub fn note_opened(&mut self, handle: H) {
-        self.note(handle, Worth::Once);
+        let look = Some(self.look);
+        let known = self.entry(handle);
+        known.is_opened_again |= known.opened.is_some() && known.opened != look;
+        known.opened = look;
     }
 
     /// A program has a file mapped, or open for longer.
     pub fn note_held(&mut self, handle: H) {
-        self.note(handle, Worth::Held);
+        self.entry(handle).held = Some(self.look);
     }
 
-    fn note(&mut self, handle: H, worth: Worth) {
-        let known = self.files.entry(handle).or_insert(Known {
-            opened: self.look,
-            worth,
-            pages: Vec::new(),
-        });
-        let is_again = worth == Worth::Once && known.opened != self.look;
-        let worth = if is_again { Worth::Again } else { worth };
-        known.worth = known.worth.max(worth);
-        known.opened = self.look;
+    fn entry(&mut self, handle: H) -> &mut Known {
         if self.files.len() >= 2 * MOST_FILES {
             self.forget_some();
         }
+        self.files.entry(handle).or_default()
     }
 
     /// Of files that were opened once the oldest are forgotten first.
     fn forget_some(&mut self) {
-        let value = |known: &Known| (known.worth, known.opened);
-        let mut values: Vec<_> = self.files.values().map(value).collect();
+        let mut values: Vec<_> = self.files.values().map(Known::value).collect();
         let excess = values.len() - MOST_FILES;
         let (_, &mut least, _) = values.select_nth_unstable(excess);
-        self.files.retain(|_, known| value(known) >= least);
+        self.files.retain(|_, known| known.value() >= least);
         // Of those that are worth as much any.
         let excess = self.files.len().saturating_sub(MOST_FILES);
-        let last = self.files.iter().filter(|(_, known)| value(known) == least);
+        let last = self
+            .files
+            .iter()
+            .filter(|(_, known)| known.value() == least);
         let last: Vec<_> = last
             .map(|(handle, _)| handle.clone())
             .take(excess)
@@ -109,7 +129,7 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
     #[must_use]
     pub fn in_use(&self) -> Vec<H> {
         let files = self.files.iter();
-        let used = files.filter(|(_, known)| known.opened == self.look);
+        let used = files.filter(|(_, known)| known.used() == Some(self.look));
         used.map(|(handle, _)| handle.clone()).collect()
     }
 
@@ -146,14 +166,14 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
     #[must_use]
     pub fn in_order(&self) -> Vec<(H, Vec<PageRange>)> {
         let mut files: Vec<_> = self.files.iter().collect();
-        files.retain(|(_, known)| known.worth > Worth::Once && !known.pages.is_empty());
+        files.retain(|(_, known)| known.worth() > Worth::Once && !known.pages.is_empty());
         files.sort_by_key(|(handle, known)| {
-            let held_pages = match known.worth {
+            let (worth, used) = known.value();
+            let held_pages = match worth {
                 Worth::Held => count(&known.pages),
                 Worth::Once | Worth::Again => 0,
             };
-            let (worth, opened) = (Reverse(known.worth), Reverse(known.opened));
-            (worth, held_pages, opened, *handle)
+            (Reverse(worth), held_pages, Reverse(used), *handle)
         });
         let file = |(handle, known): (&H, &Known)| (handle.clone(), known.pages.clone());
         files.into_iter().map(file).collect()
@@ -234,13 +254,16 @@ mod tests {
         known.note_cached(&5, vec![range(7, 1)]);
         assert_eq!(files(&known), [3, 2, 5, 4]);
         [4, 5].iter().for_each(|file| known.forget(file));
-        // Being held and opened is one use.
+        // A program holds what it opened, until others open it.
+        known.note_opened(2);
+        known.note_opened(3);
+        known.note_held(3);
+        known.end_look();
+        assert_eq!(files(&known), [2, 3]);
         known.note_opened(2);
         known.end_look();
-        known.note_held(3);
+        known.note_opened(3);
         assert_eq!(files(&known), [3, 2]);
-        known.note_opened(2);
-        assert_eq!(files(&known), [2, 3]);
     }
 
     #[test]
