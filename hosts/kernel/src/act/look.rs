@@ -71,7 +71,8 @@ pub fn look(
         End::Launch => target.memory.lock().judge_launch(&away, touched),
         End::Session => {
             let mapped = mapped(&opened.pagemap, areas)?;
-            looked.held = held::files(root, target.id.pid, areas)?;
+            // Without the right to see them nothing is known of them.
+            looked.held = held::files(root, target.id.pid, areas).unwrap_or_default();
             let mut memory = target.memory.lock();
             looked.judged = memory.judge_session(&away, touched);
             memory.set_mapped(mapped);

@@ -1,7 +1,7 @@
 //! Files that a process has open.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::FileHandle;
 use crate::mount::is_local;
@@ -20,19 +20,29 @@ pub fn open_files(root: &Root, pid: u32) -> Result<BTreeSet<FileHandle>, FileErr
     let mut local = local_mounts(&own);
     let mounts = file::read(&root.proc_file(pid, "mountinfo"))?;
     local.extend(local_mounts(&mounts));
-    let folder = root.proc_file(pid, "fdinfo");
+    let folder = root.proc_file(pid, "fd");
     let entries = std::fs::read_dir(&folder).map_err(|e| FileError::new("read", &folder, e))?;
     let on_disk = entries
         .flatten()
         .take(MOST_DESCRIPTORS)
         .filter_map(|entry| {
-            let mount = mount_in(&file::read(&entry.path()).ok()?)?;
-            let link = root.proc_file(pid, "fd").join(entry.file_name());
+            let link = entry.path();
+            if !may_be_on_disk(&std::fs::read_link(&link).ok()?) {
+                return None;
+            }
+            let info = root.proc_file(pid, "fdinfo").join(entry.file_name());
+            let mount = mount_in(&file::read(&info).ok()?)?;
             local.contains(&mount).then_some(link)
         });
     // A descriptor that was closed meanwhile holds nothing.
     let links: Vec<PathBuf> = on_disk.collect();
     Ok(links.iter().flat_map(|link| FileHandle::of(link)).collect())
+}
+
+/// By what the link of a descriptor says. The kernel may write megabytes about descriptors of other kinds, as of all that one of
+/// inotify watches.
+fn may_be_on_disk(target: &Path) -> bool {
+    target.is_absolute() && !target.starts_with("/dev")
 }
 
 /// The numbers of mounts on disks of this machine, by the text of mountinfo.
@@ -69,6 +79,20 @@ mod tests {
         let text = "pos:\t0\nflags:\t0100000\nmnt_id:\t42\nino:\t7\n";
         assert_eq!(mount_in(text), Some(42));
         assert_eq!(mount_in("pos:\t0\n"), None);
+    }
+
+    #[test]
+    fn descriptors_of_other_kinds_are_left_out() {
+        for (target, expected) in [
+            ("/home/a/file", true),
+            ("/home/a/gone (deleted)", true),
+            ("/dev/dri/card0", false),
+            ("anon_inode:inotify", false),
+            ("socket:[7]", false),
+            ("pipe:[7]", false),
+        ] {
+            assert_eq!(may_be_on_disk(Path::new(target)), expected, "{target}");
+        }
     }
 
     #[test]
