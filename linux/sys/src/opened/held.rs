@@ -11,7 +11,7 @@ use crate::{FileError, Root, file};
 const MOST_DESCRIPTORS: usize = 1024;
 
 /// The files on disks of this machine that a process has open, each once, by its first thousand descriptors. Files that a network
-/// or a program answers for are not asked for. Costs about 10 µs a descriptor.
+/// or a program answers for are not asked for.
 ///
 /// # Errors
 /// [`FileError`]; [`FileError::is_gone`] when the process ended.
