@@ -1,7 +1,7 @@
 //! Pages of files that programs open again and again, or hold open or mapped: code of short-lived programs, headers, mail,
 //! databases, resources. Many are in no page table, and under pressure they are the first to go.
 //!
-//! Every few seconds it is looked at which files were opened, and which of their pages are in memory; in idle time those come
+//! Every two seconds it is looked at which files were opened, and which of their pages are in memory; in idle time those come
 //! back that were dropped. A thread of its own does it: a disk that does not answer holds up nothing else.
 
 mod known;
@@ -9,7 +9,8 @@ mod known;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use warmswap_page::PAGE_BYTES;
@@ -45,6 +46,9 @@ const TYPES: [&str; 9] = [
 /// Larger files are images and films, for the most part.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Between looks: a program that begins to use a file has read some of it by then, and pressure has seldom taken that again.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
 /// What came back so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FilesDone {
@@ -55,16 +59,17 @@ pub(crate) struct FilesDone {
     pub state_bytes: usize,
 }
 
+/// Pages are to come back while memory is free beyond the reserve, where the machine is as it was seen then.
 #[derive(Debug)]
-enum Task {
-    Look,
-    Bring { machine: Seen, reserve_bytes: u64 },
+struct Bring {
+    machine: Seen,
+    reserve_bytes: u64,
 }
 
 /// The thread that does it. Dropping it has it end after the batch that is under way, which is not waited for.
 #[derive(Debug)]
 pub(crate) struct Files {
-    tasks: SyncSender<Task>,
+    tasks: SyncSender<Bring>,
     held: Arc<Mutex<BTreeSet<FileHandle>>>,
     done: Arc<Mutex<FilesDone>>,
     beat: Arc<Beat>,
@@ -109,18 +114,12 @@ impl Files {
         if held.len() < MOST_FILES {
             held.extend(files);
         }
-        drop(held);
-        self.look();
     }
 
-    /// Has it look at what was opened, unless it has something to do still.
-    pub fn look(&self) {
-        let _ = self.tasks.try_send(Task::Look);
-    }
-
-    /// Has pages come back while memory is free beyond the reserve, where the machine is as it was seen now.
+    /// Has pages come back while memory is free beyond the reserve, where the machine is as it was seen now; unless that is under
+    /// way.
     pub fn bring(&self, machine: Seen, reserve_bytes: u64) {
-        let _ = self.tasks.try_send(Task::Bring {
+        let _ = self.tasks.try_send(Bring {
             machine,
             reserve_bytes,
         });
@@ -149,20 +148,21 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(&mut self, tasks: &Receiver<Task>) {
+    fn run(&mut self, tasks: &Receiver<Bring>) {
         // Without them the work is done at normal priority.
         let _ = background_priority();
         let _ = background_io_priority();
-        while let Ok(task) = tasks.recv() {
+        loop {
+            let task = match tasks.recv_timeout(LOOK_INTERVAL) {
+                Ok(task) => Some(task),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             let begin = thread_cpu_ns();
             self.look();
-            if let Task::Bring {
-                machine,
-                reserve_bytes,
-            } = task
-            {
+            if let Some(task) = task {
                 // Memory that cannot be read is taken for used.
-                let _ = self.bring(machine, reserve_bytes);
+                let _ = self.bring(task.machine, task.reserve_bytes);
             }
             self.done.lock().cpu_ns += thread_cpu_ns() - begin;
         }
@@ -177,7 +177,7 @@ impl Thread {
         for handle in std::mem::take(&mut *self.held.lock()) {
             known.note_held(handle);
         }
-        for handle in self.known.in_use() {
+        for handle in self.known.to_note() {
             match self.open(&handle).and_then(|file| cached(&file).ok()) {
                 Some(pages) => self.known.note_cached(&handle, pages),
                 None => self.known.forget(&handle),

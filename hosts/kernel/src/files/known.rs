@@ -11,6 +11,9 @@ use crate::decide::order::count;
 /// So many files are known at most: 10 µs each when they are looked at.
 pub const MOST_FILES: usize = 4096;
 
+/// Pages of a file that is opened all the time are looked at once in so many looks.
+const LOOKS_BETWEEN: u64 = 5;
+
 /// So few pages between two that are known count as known: the kernel reads them along.
 const JOINED_PAGES: u64 = 8;
 
@@ -52,6 +55,8 @@ struct Known {
     is_opened_again: bool,
     /// The look before which a program was seen to hold it.
     held: Option<u64>,
+    /// The look at which it was seen last which of its pages are in memory.
+    noted: Option<u64>,
     /// Pages that were in memory, ascending.
     pages: Vec<PageRange>,
 }
@@ -124,18 +129,22 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
         last.iter().for_each(|handle| self.forget(handle));
     }
 
-    /// Files that were opened or held since the last look: those for the first time as well, of which it is too late to see what
-    /// was in memory when pressure has taken it before they are opened again.
+    /// Files that were opened or held since their pages were seen last: those for the first time as well, of which it is too late
+    /// to see what was in memory when pressure has taken it before they are opened again.
     #[must_use]
-    pub fn in_use(&self) -> Vec<H> {
-        let files = self.files.iter();
-        let used = files.filter(|(_, known)| known.used() == Some(self.look));
-        used.map(|(handle, _)| handle.clone()).collect()
+    pub fn to_note(&self) -> Vec<H> {
+        let is_due = |known: &Known| {
+            let is_long_ago = |at| self.look - at >= LOOKS_BETWEEN;
+            known.used() >= known.noted && known.noted.is_none_or(is_long_ago)
+        };
+        let files = self.files.iter().filter(|(_, known)| is_due(known));
+        files.map(|(handle, _)| handle.clone()).collect()
     }
 
     /// These pages of a file, which ascend, are in memory now.
     pub fn note_cached(&mut self, handle: &H, cached: Vec<PageRange>) {
         if let Some(known) = self.files.get_mut(handle) {
+            known.noted = Some(self.look);
             let mut all = [std::mem::take(&mut known.pages), cached].concat();
             all.sort_unstable_by_key(|range| range.first);
             let mut between_pages = JOINED_PAGES;
@@ -221,7 +230,7 @@ mod tests {
         let mut known = KnownFiles::default();
         for files in looks {
             files.iter().for_each(|&file| known.note_opened(file));
-            for file in known.in_use() {
+            for file in known.to_note() {
                 known.note_cached(&file, vec![range(0, 1)]);
             }
             known.end_look();
@@ -264,6 +273,23 @@ mod tests {
         known.end_look();
         known.note_opened(3);
         assert_eq!(files(&known), [3, 2]);
+    }
+
+    #[test]
+    fn pages_are_seen_when_a_file_is_first_opened_and_then_now_and_then() {
+        let mut known = KnownFiles::default();
+        let seen = (0..20).filter(|look| {
+            let is_opened = [0, 1, 2, 12].contains(look);
+            is_opened.then(|| known.note_opened(1));
+            let files = known.to_note();
+            for file in &files {
+                known.note_cached(file, vec![range(0, 1)]);
+            }
+            known.end_look();
+            !files.is_empty()
+        });
+        // Once more after it was opened last: what it was opened for may have been read since.
+        assert_eq!(seen.collect::<Vec<u64>>(), [0, 5, 12, 17]);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::app::Window;
 use super::{Host, is_due};
 use crate::act::job::{Job, Task};
 use crate::act::look::End;
-use crate::files::Files;
 use crate::learn::rest::Rest;
 use crate::status::Relaunch;
 use warmswap_sys::meminfo::Meminfo;
@@ -143,7 +142,7 @@ impl Host {
         }
     }
 
-    /// Looks at sessions that ended, and at the files that were opened in them, once the switch is over.
+    /// Looks at sessions that ended, once the switch is over.
     pub(super) fn look_at_ended(&mut self, now_ns: u64) {
         if self.ended.is_empty() || !is_due(self.switched_ns, AFTER_ANSWER, now_ns) {
             return;
@@ -154,6 +153,5 @@ impl Host {
                 self.looker.push(Job::new(Task::End(End::Session), targets));
             }
         }
-        self.files.iter().for_each(Files::look);
     }
 }

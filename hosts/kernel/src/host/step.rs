@@ -13,7 +13,6 @@ use super::{Host, Tick, is_due};
 use crate::act::job::{Job, Report, Task};
 use crate::act::{Costs, Target, write_back};
 use crate::decide::{QUIET, Seen, State, Stop};
-use crate::files::Files;
 use crate::see::application::ProcessId;
 use crate::see::bounds;
 use crate::see::swap::swapped_bytes;
@@ -85,7 +84,6 @@ impl Host {
             self.find_processes(now_ns);
             self.recompress(now_ns);
             self.writes_back = self.config.write_back && write_back::is_possible(&self.root);
-            self.files.iter().for_each(Files::look);
         }
         let is_launch = self.close_windows(now_ns);
         if !is_launch {
