@@ -204,8 +204,7 @@ impl Thread {
             Ok::<_, FileError>(unused_bytes.saturating_sub(least_bytes(*bound)))
         });
         let room_bytes = memory.free_bytes.saturating_sub(kept_bytes);
-        // Half of what is free is left: programs that are used grow.
-        let mut room_pages = rooms.fold(room_bytes, u64::min) / 2 / PAGE;
+        let mut room_pages = rooms.fold(room_bytes, u64::min) / PAGE;
         // What reclaimed before is no reason to wait: this is tried once.
         let mut groups = Groups::default();
         let mut brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
