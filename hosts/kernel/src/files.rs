@@ -32,7 +32,6 @@ use crate::decide::order::{count, without};
 use crate::decide::reserve::least_bytes;
 use crate::error::HostError;
 use crate::host::thread_cpu_ns;
-use crate::see;
 use crate::see::swap::swapped_bytes;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -200,8 +199,9 @@ impl Thread {
         let kept_bytes = machine.floor_bytes + reserve_bytes + swapped_bytes(&memory);
         let bounds = bounds_of(&self.root, std::process::id());
         let rooms = bounds.iter().flat_map(|(group, bound)| {
-            let unused_bytes = see::bounds::unused_bytes(group, *bound)?;
-            Ok::<_, FileError>(unused_bytes.saturating_sub(least_bytes(*bound)))
+            let stats = group.stats()?;
+            let kept_bytes = least_bytes(*bound) + stats.swapped_bytes.unwrap_or(0);
+            Ok::<_, FileError>(bound.saturating_sub(stats.usage_bytes + kept_bytes))
         });
         let room_bytes = memory.free_bytes.saturating_sub(kept_bytes);
         let mut room_pages = rooms.fold(room_bytes, u64::min) / PAGE;

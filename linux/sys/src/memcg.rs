@@ -109,7 +109,7 @@ pub struct MemcgStats {
     pub inactive_file_bytes: u64,
     /// Page cache that has to be written, or is being written, before it can be given up; 0 where it is not said.
     pub unwritten_bytes: u64,
-    /// What is in swap, before compression; `None` where the kernel keeps no account of it.
+    /// What is in swap and not in memory besides, before compression; `None` where the kernel keeps no account of it.
     pub swapped_bytes: Option<u64>,
     /// Major faults.
     pub major_faults: u64,
@@ -326,7 +326,10 @@ fn read_stats(group: &Path, version: Version) -> Result<MemcgStats, FileError> {
         unwritten_bytes: unwritten.into_iter().filter_map(said).sum(),
         swapped_bytes: match version {
             Version::V1 => said("swap"),
-            Version::V2 => file::read_u64(&group.join("memory.swap.current")).ok(),
+            // What came back and keeps its place in swap counts there, too.
+            Version::V2 => file::read_u64(&group.join("memory.swap.current"))
+                .ok()
+                .map(|bytes| bytes.saturating_sub(said("swapcached").unwrap_or(0))),
         },
         major_faults: field("pgmajfault")?,
     })

@@ -11,7 +11,7 @@ use crate::decide::order::count;
 /// So many files are known at most: 10 µs each when they are looked at.
 pub const MOST_FILES: usize = 4096;
 
-/// Pages of a file that is opened all the time are looked at once in so many looks.
+/// Pages of a file that is opened all the time, and held by none, are looked at once in so many looks.
 const LOOKS_BETWEEN: u64 = 5;
 
 /// So few pages between two that are known count as known: the kernel reads them along.
@@ -135,7 +135,8 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
     pub fn to_note(&self) -> Vec<H> {
         let is_due = |known: &Known| {
             let is_long_ago = |at| self.look - at >= LOOKS_BETWEEN;
-            known.used() >= known.noted && known.noted.is_none_or(is_long_ago)
+            let is_opened = known.opened >= known.noted && known.noted.is_none_or(is_long_ago);
+            is_opened || known.held.is_some() && known.held >= known.noted
         };
         let files = self.files.iter().filter(|(_, known)| is_due(known));
         files.map(|(handle, _)| handle.clone()).collect()
@@ -290,6 +291,16 @@ mod tests {
         });
         // Once more after it was opened last: what it was opened for may have been read since.
         assert_eq!(seen.collect::<Vec<u64>>(), [0, 5, 12, 17]);
+    }
+
+    #[test]
+    fn pages_of_a_file_that_a_program_holds_are_seen_whenever_a_session_of_it_ends() {
+        let mut known = known(&[&[1], &[]]);
+        known.note_cached(&1, vec![range(0, 1)]);
+        assert!(known.to_note().is_empty());
+        known.end_look();
+        known.note_held(1);
+        assert_eq!(known.to_note(), [1]);
     }
 
     #[test]

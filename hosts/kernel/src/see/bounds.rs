@@ -90,7 +90,7 @@ pub fn group(group: &Group, bound_bytes: u64, counts_cache: bool) -> Result<Seen
 ///
 /// # Errors
 /// [`FileError`], also when the group is gone.
-pub fn unused_bytes(group: &Group, bound_bytes: u64) -> Result<u64, FileError> {
+fn unused_bytes(group: &Group, bound_bytes: u64) -> Result<u64, FileError> {
     Ok(bound_bytes.saturating_sub(group.usage_bytes()?))
 }
 

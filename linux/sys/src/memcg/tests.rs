@@ -111,6 +111,10 @@ fn recorded_statistics_of_both_versions() {
     write("memory.swap.current", "12\n");
     let v2 = read_stats(dir.path(), Version::V2).unwrap();
     assert_eq!(v2.swapped_bytes, Some(12));
+    let stat = std::fs::read_to_string(dir.path().join("memory.stat")).unwrap();
+    write("memory.stat", &format!("{stat}\nswapcached 5\n"));
+    let v2 = read_stats(dir.path(), Version::V2).unwrap();
+    assert_eq!(v2.swapped_bytes, Some(7), "five are in memory besides");
 }
 
 #[test]
