@@ -204,7 +204,8 @@ impl Thread {
             Ok::<_, FileError>(bound.saturating_sub(stats.usage_bytes + kept_bytes))
         });
         let room_bytes = memory.free_bytes.saturating_sub(kept_bytes);
-        let mut room_pages = rooms.fold(room_bytes, u64::min) / PAGE;
+        // Half of what is free is left: programs that are used grow.
+        let mut room_pages = rooms.fold(room_bytes, u64::min) / 2 / PAGE;
         // What reclaimed before is no reason to wait: this is tried once.
         let mut groups = Groups::default();
         let mut brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
