@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::PageRange;
-use warmswap_sys::memcg::bounds_of;
+use warmswap_sys::memcg::{MemcgStats, bounds_of};
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::opened::{FileHandle, Opened};
 use warmswap_sys::page_cache::{cached, read_in};
@@ -198,11 +198,9 @@ impl Thread {
         let memory = Meminfo::read(&self.root)?;
         let kept_bytes = machine.floor_bytes + reserve_bytes + swapped_bytes(&memory);
         let bounds = bounds_of(&self.root, std::process::id());
-        let rooms = bounds.iter().flat_map(|(group, bound)| {
-            let stats = group.stats()?;
-            let kept_bytes = least_bytes(*bound) + stats.swapped_bytes.unwrap_or(0);
-            Ok::<_, FileError>(bound.saturating_sub(stats.usage_bytes + kept_bytes))
-        });
+        let rooms = bounds
+            .iter()
+            .flat_map(|(group, bound)| Ok::<_, FileError>(room_of_group(&group.stats()?, *bound)));
         let room_bytes = memory.free_bytes.saturating_sub(kept_bytes);
         // Half of what is free is left: programs that are used grow.
         let mut room_pages = rooms.fold(room_bytes, u64::min) / 2 / PAGE;
@@ -243,6 +241,12 @@ impl Thread {
     }
 }
 
+/// Bytes that files may take of a group: what its programs have in swap is left to them.
+fn room_of_group(stats: &MemcgStats, bound_bytes: u64) -> u64 {
+    let kept_bytes = least_bytes(bound_bytes) + stats.swapped_bytes.unwrap_or(0);
+    bound_bytes.saturating_sub(stats.usage_bytes + kept_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -262,6 +266,22 @@ mod tests {
 
     fn drop_pages(file: &File) {
         rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
+    #[test]
+    fn files_leave_a_group_what_its_programs_have_in_swap() {
+        let room = |usage_bytes, swapped_bytes| {
+            let stats = MemcgStats {
+                usage_bytes,
+                swapped_bytes,
+                ..MemcgStats::default()
+            };
+            room_of_group(&stats, 1000 << 20)
+        };
+        let all = room(300 << 20, None);
+        assert_eq!(all, (700 << 20) - least_bytes(1000 << 20));
+        assert_eq!(room(300 << 20, Some(200 << 20)), all - (200 << 20));
+        assert_eq!(room(300 << 20, Some(700 << 20)), 0);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
         let is_due = |known: &Known| {
             let is_long_ago = |at| self.look - at >= LOOKS_BETWEEN;
             let is_opened = known.opened >= known.noted && known.noted.is_none_or(is_long_ago);
-            is_opened || known.held.is_some() && known.held >= known.noted
+            is_opened || known.held >= known.noted
         };
         let files = self.files.iter().filter(|(_, known)| is_due(known));
         files.map(|(handle, _)| handle.clone()).collect()

@@ -61,7 +61,8 @@ pub fn group(group: &Group, bound_bytes: u64, counts_cache: bool) -> Result<Seen
     let hits = group.limit_hits()?;
     let seen = Seen {
         now_ns: monotonic_ns(),
-        free_bytes: unused_bytes(group, bound_bytes)?,
+        // No cache of it is given up.
+        free_bytes: bound_bytes.saturating_sub(group.usage_bytes()?),
         total_bytes: bound_bytes,
         reclaims: hits,
         stalled_us: pressure.map(|pressure| pressure.some.total_us),
@@ -84,14 +85,6 @@ pub fn group(group: &Group, bound_bytes: u64, counts_cache: bool) -> Result<Seen
             ..seen
         },
     })
-}
-
-/// What a group that may have `bound_bytes` leaves, with no cache of it given up.
-///
-/// # Errors
-/// [`FileError`], also when the group is gone.
-fn unused_bytes(group: &Group, bound_bytes: u64) -> Result<u64, FileError> {
-    Ok(bound_bytes.saturating_sub(group.usage_bytes()?))
 }
 
 #[cfg(test)]
